@@ -1,8 +1,8 @@
 //! Events about domains, users, aliases and tokens. They contain no secrets: no password, hash, key or token value.
 
 use mailapi_model::{
-    AccountChange, Alias, AliasChange, AppPasswordId, DomainName, EmailAddress, NewAccount, NewAppPassword, NewDomain,
-    NewToken, SaveSent, Timestamp, TokenId,
+    AccountChange, Alias, AliasChange, AppPasswordId, DkimKey, DkimState, DomainName, EmailAddress, NewAccount,
+    NewAppPassword, NewDomain, NewToken, SaveSent, Timestamp, TokenId,
 };
 use serde::Serialize;
 
@@ -61,6 +61,72 @@ pub fn domain_event(event_type: EventType, name: &DomainName, at: Timestamp, fac
         domain: &'a str,
     }
     about_domain(event_type, name, (at, fact), &Data { domain: name.as_str() })
+}
+
+/// A DNS record of a domain that is not right. The owner of the domain decides how much is published, so an event has a
+/// limited part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenRecord {
+    /// The kind, such as `MX`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The name in DNS.
+    pub name: String,
+    /// The value to publish.
+    pub expected: String,
+    /// The published values.
+    pub found: Vec<String>,
+    /// `missing` or `mismatch`.
+    pub status: &'static str,
+    /// The action to take.
+    pub hint: String,
+}
+
+impl BrokenRecord {
+    /// Maximum number of published values.
+    pub const MAX_FOUND: usize = 10;
+    /// Maximum number of characters of each; more than a key or a policy has.
+    pub const MAX_CHARACTERS: usize = 1000;
+}
+
+/// Returns `domain.unverified`, with the records that other servers need and do not find.
+#[must_use]
+pub fn domain_unverified(name: &DomainName, records: &[BrokenRecord], at: Timestamp, fact: FactNumber) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        domain: &'a str,
+        records: &'a [BrokenRecord],
+    }
+    about_domain(EventType::DomainUnverified, name, (at, fact), &Data { domain: name.as_str(), records })
+}
+
+/// Returns `domain.dkim_key_changed`, with the step that the key took and the record to publish.
+#[must_use]
+pub fn dkim_key_changed(
+    name: &DomainName,
+    key: &DkimKey,
+    state: DkimState,
+    at: Timestamp,
+    fact: FactNumber,
+) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        domain: &'a str,
+        selector: &'a str,
+        algorithm: &'static str,
+        state: &'static str,
+        dns_name: String,
+        dns_value: String,
+    }
+    let data = Data {
+        domain: name.as_str(),
+        selector: &key.selector,
+        algorithm: key.algorithm.as_str(),
+        state: state.as_str(),
+        dns_name: key.dns_name(name),
+        dns_value: key.dns_value(),
+    };
+    about_domain(EventType::DomainDkimKeyChanged, name, (at, fact), &data)
 }
 
 /// Returns `user.created`.

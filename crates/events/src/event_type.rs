@@ -65,6 +65,10 @@ event_types! {
     DomainApproved = "domain.approved",
     /// The DNS records of a domain were verified.
     DomainVerified = "domain.verified",
+    /// The DNS records of a verified domain are no longer right.
+    DomainUnverified = "domain.unverified",
+    /// A DKIM key of a domain took its next step.
+    DomainDkimKeyChanged = "domain.dkim_key_changed",
     /// A domain was deleted.
     DomainDeleted = "domain.deleted",
     /// A user was created.

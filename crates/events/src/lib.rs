@@ -19,8 +19,9 @@ mod submitted;
 mod webhook;
 
 pub use administration::{
-    alias_created, alias_deleted, alias_updated, app_password_created, app_password_revoked, domain_created,
-    domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
+    BrokenRecord, alias_created, alias_deleted, alias_updated, app_password_created, app_password_revoked,
+    dkim_key_changed, domain_created, domain_event, domain_unverified, domain_updated, token_created, token_event,
+    user_created, user_event, user_updated,
 };
 pub use authentication::{authentication_from_json, authentication_to_json};
 pub use body::NewEvent;

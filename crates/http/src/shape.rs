@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{
-    ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DomainName, DraftAttachment, EmailAddress,
-    MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus,
-    SaveSent, Secret, SecretText, Timestamp, TokenKind, Violations,
+    ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DkimState, DomainName, DraftAttachment,
+    EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind,
+    RecipientStatus, SaveSent, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::auth::ImportedHash;
 use mailapi_service::domains::{Publication, RecordStatus};
@@ -115,6 +115,8 @@ texts! {
     PermissionName: |text| text.enum_values(Some(Permission::ALL.map(Permission::as_str)));
     /// Signature algorithm of a DKIM key.
     DkimAlgorithmName: |text| text.enum_values(Some([DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519].map(DkimAlgorithm::as_str)));
+    /// Step in the life of a DKIM key.
+    DkimStateName: |text| text.enum_values(Some(DkimState::ALL.map(DkimState::as_str)));
     /// Grouping of a breakdown.
     GroupByName: |text| text.enum_values(Some(GroupBy::ALL.map(GroupBy::as_str)));
     /// Result of a check of received mail (RFC 8601 section 2.7).

@@ -26,6 +26,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// Time between two searches for domains whose DNS records were not looked at for long.
+const WATCH_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Interval between two reads of all mailboxes of a user database that is not ours. A login reads its own mailbox at
 /// once, so this only delays the names and quotas of others.
 const DIRECTORY_SYNC_INTERVAL: Duration = Duration::from_secs(60);
@@ -60,6 +62,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
     tasks.spawn(send_webhooks(assembly.service.clone(), shutdown.clone()));
     tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", LAST_USED_INTERVAL)));
     tasks.spawn(prune(assembly.service.clone(), ticks("tidy", TIDY_INTERVAL)));
+    tasks.spawn(watch_domains(assembly.service.clone(), ticks("domains", WATCH_INTERVAL)));
     Ok(tasks)
 }
 
@@ -300,6 +303,22 @@ async fn prune(service: Service, mut ticks: Ticks) {
         }
         if !ticks.next().await {
             return;
+        }
+    }
+}
+
+/// Looks at the DNS records of domains. Not at the start: a server that is restarted often asks no more than another.
+async fn watch_domains(service: Service, mut ticks: Ticks) {
+    while ticks.next().await {
+        let mut more = true;
+        while more {
+            tokio::select! {
+                () = ticks.stopped() => return,
+                done = service.watch_domains_once() => {
+                    more = done.as_ref().is_ok_and(|more| *more);
+                    log_failure("failed to look at the DNS records of domains", done);
+                }
+            }
         }
     }
 }

@@ -182,10 +182,9 @@ async fn a_deferred_message_survives_a_stop_and_two_rotations() {
 
 #[expect(clippy::print_stdout, reason = "the figures are a result, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_appears_when_its_line_is_written_without_polling() {
+async fn a_status_appears_when_its_line_is_written() {
     const MESSAGES: usize = 40;
-    let never = [("MAILAPI_ADVANCED__EXTERNAL_LOG__POLL_INTERVAL", "1d")];
-    let host = ExternalHost::open_on(Engine::Sqlite, &never, |_| {}).await;
+    let host = ExternalHost::open_on(Engine::Sqlite, &[], |_| {}).await;
     let mut lags = Vec::new();
     for number in 0..MESSAGES {
         let to = format!("r{number}@elsewhere.example");

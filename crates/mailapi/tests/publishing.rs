@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mailapi_testkit::{NameServerProgram, RealNameServer};
-use serde_json::Value;
-use support::{Answer, WorkDir};
+use serde_json::{Value, json};
+use support::{Answer, Server, WorkDir};
 
 const DOMAIN: &str = "example.test";
 
@@ -152,4 +155,83 @@ fn of_two_commands_at_once_one_makes_the_changes() {
     assert!(codes.contains(&Some(0)), "{codes:?}");
     assert_eq!(fixture.states(), vec!["applied"; all]);
     assert_eq!(number_of(&fixture.plan()["changes"]), 0);
+}
+
+/// Forms in which a secret could leave: as it was given, in a URL, and its octets as text, in hexadecimal digits and as a
+/// list of numbers.
+fn forms_of_the_secret() -> Vec<String> {
+    let octets = STANDARD.decode(RealNameServer::SECRET).unwrap();
+    let numbers: Vec<_> = octets.iter().take(8).map(ToString::to_string).collect();
+    vec![
+        RealNameServer::SECRET.to_owned(),
+        RealNameServer::SECRET.replace('=', "%3D"),
+        String::from_utf8(octets.clone()).unwrap(),
+        octets.iter().map(|octet| format!("{octet:02x}")).collect(),
+        numbers.join(", "),
+    ]
+}
+
+/// Returns the files of a directory and below it, with their contents.
+fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => files.extend(self::files(&entry.path())),
+            false => files.push((entry.path(), std::fs::read(entry.path()).unwrap())),
+        }
+    }
+    files
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_secret_of_a_key_is_in_the_database_alone() {
+    let fixture = Fixture::new(NameServerProgram::Bind);
+    fixture.set_provider();
+    let mut outputs: Vec<(String, String)> = Vec::new();
+    let history = format!("/domains/{DOMAIN}/dns/history");
+    for arguments in [
+        &["dns", "provider", "show", DOMAIN][..],
+        &["domain", "dns", "plan", DOMAIN],
+        &["domain", "dns", "apply", DOMAIN, "--yes"],
+        &["domain", "dns", "history", DOMAIN],
+        &["domain", "dns", "rollback", DOMAIN, "--yes"],
+        &["domain", "show", DOMAIN],
+        &["domain", "dns", DOMAIN],
+        &["config", "print"],
+        &["doctor"],
+    ] {
+        let Answer { stdout, stderr, .. } = fixture.run(arguments);
+        outputs.push((arguments.join(" "), stdout + &stderr));
+    }
+    let token = fixture.run(&["token", "create", "--type", "admin", "--name", "canary"]).answer();
+    let token = token.split_whitespace().find(|word| word.starts_with("mapi_")).unwrap().to_owned();
+    let mut serve = fixture.command(&["serve", "--log-format", "json"]);
+    serve.env("MAILAPI_LOG__LEVEL", "debug").env("MAILAPI_METRICS__LISTEN", "127.0.0.1:0");
+    let server = Server::start(serve);
+    let client = reqwest::Client::new();
+    let provider = format!("/domains/{DOMAIN}/dns/provider");
+    let wrong = json!({ "server": "127.0.0.1:1", "key_name": "other", "secret": RealNameServer::SECRET });
+    let set = client.put(server.api(&provider)).header("X-MAILAPI-TOKEN", &token).json(&wrong).send().await.unwrap();
+    outputs.push(("a provider that does not answer".to_owned(), set.text().await.unwrap()));
+    let plan = format!("/domains/{DOMAIN}/dns/plan");
+    for path in [&provider, &plan, &history, &format!("/domains/{DOMAIN}"), "/events?after=start", "/openapi.json"] {
+        let got = client.get(server.api(path)).header("X-MAILAPI-TOKEN", &token).send().await.unwrap();
+        outputs.push((path.to_owned(), got.text().await.unwrap()));
+    }
+    outputs.push(("metrics".to_owned(), server.metrics().await));
+    let (_, log) = server.stop("TERM");
+    assert!(log.contains(DOMAIN), "the log tells of the requests: {log}");
+    outputs.push(("log".to_owned(), log));
+    let is_database =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mailapi.db"));
+    for (path, bytes) in files(&fixture.work_dir.data()) {
+        if !is_database(&path) {
+            outputs.push((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    for (from, text) in outputs {
+        for form in forms_of_the_secret() {
+            assert!(!text.contains(&form), "{from} has the secret");
+        }
+    }
 }

@@ -89,3 +89,63 @@ impl DkimKey {
         format!("v=DKIM1; k={}; p={}", self.algorithm.key_type(), self.public_key)
     }
 }
+
+named_values! {
+    /// A step in the life of a DKIM key.
+    DkimState, UnknownDkimState, "must be pending, published, active, retiring or retired" {
+        /// Its record was not found in DNS yet.
+        Pending = "pending",
+        /// Its record was found, but not at every name server of the zone. It does not sign yet.
+        Published = "published",
+        /// It signs.
+        Active = "active",
+        /// A newer key signs. The record must stay: mail with its signatures is under way.
+        Retiring = "retiring",
+        /// It is erased, and its record can be removed.
+        Retired = "retired",
+    }
+}
+
+/// When a DKIM key reached each step; `None` for steps that it did not reach. The first key of a domain signs at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DkimSteps {
+    /// When its record was first found in DNS.
+    pub published_at: Option<Timestamp>,
+    /// Since when it signs.
+    pub active_at: Option<Timestamp>,
+    /// When a newer key of its algorithm replaced it.
+    pub retiring_at: Option<Timestamp>,
+    /// When it was erased.
+    pub retired_at: Option<Timestamp>,
+}
+
+impl DkimSteps {
+    /// Returns the last step.
+    #[must_use]
+    pub const fn state(&self) -> DkimState {
+        match self {
+            Self { retired_at: Some(_), .. } => DkimState::Retired,
+            Self { retiring_at: Some(_), .. } => DkimState::Retiring,
+            Self { active_at: Some(_), .. } => DkimState::Active,
+            Self { published_at: Some(_), .. } => DkimState::Published,
+            _ => DkimState::Pending,
+        }
+    }
+}
+
+/// A DKIM key of a domain, and its steps. The private key of a retired key is empty.
+#[derive(Debug, Clone)]
+pub struct DomainKey {
+    /// The key.
+    pub key: DkimKey,
+    /// Its steps.
+    pub steps: DkimSteps,
+}
+
+impl DomainKey {
+    /// Returns the last step.
+    #[must_use]
+    pub const fn state(&self) -> DkimState {
+        self.steps.state()
+    }
+}

@@ -57,7 +57,7 @@ pub use dns_changes::{
     ChangeState, DnsProvider, RecordedChange, SetChange, TsigAlgorithm, TsigKey, UnknownChangeState,
     UnknownTsigAlgorithm,
 };
-pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
+pub use domain::{DkimAlgorithm, DkimKey, DkimState, DkimSteps, Domain, DomainKey, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};
 pub use envelope::{Envelope, ReversePath};
 pub use folder::{FolderName, FolderNameError};

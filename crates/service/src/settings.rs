@@ -88,6 +88,8 @@ pub struct Settings {
     pub feed_batch: usize,
     /// Age at which an event is deleted.
     pub event_retention: Duration,
+    /// Age at which a new DKIM key is made for one that signs; `None` for never.
+    pub dkim_rotate_after: Option<Duration>,
     /// Limits of statistics, and how they are updated.
     pub stats: StatsLimits,
     /// Number of callers in the cache.
@@ -200,6 +202,7 @@ impl Default for Settings {
             bounce_members: 1000,
             feed_batch: 1000,
             event_retention: 30 * 24 * 60 * MINUTE,
+            dkim_rotate_after: None,
             stats: StatsLimits::default(),
             cached_callers: 10_000,
             cached_domains: 10_000,

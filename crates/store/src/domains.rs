@@ -1,6 +1,6 @@
 //! Mail domains.
 
-use mailapi_events::{EventType, domain_created, domain_event, domain_updated};
+use mailapi_events::{BrokenRecord, EventType, domain_created, domain_event, domain_unverified, domain_updated};
 use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain, Page, Timestamp};
 
 use crate::StoreError;
@@ -151,19 +151,76 @@ impl Domains<'_> {
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 
-    /// Records when the DNS records were last found correct, or that they are not; returns whether the domain
-    /// exists.
+    /// Records that the DNS records were found correct; returns whether the domain exists.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn set_verified(&self, name: &DomainName, at: Option<Timestamp>) -> Result<bool, StoreError> {
+    pub async fn set_verified(&self, name: &DomainName, at: Timestamp) -> Result<bool, StoreError> {
         // Only the first of several successful checks is an event.
         let is_new = "SELECT 1 FROM domains WHERE name = $9 AND verified_at IS NULL";
-        let event = at.map(|at| domain_event(EventType::DomainVerified, name, at, self.0.next_fact()));
-        let event = event.map(|event| Log::of(self.0).insert_if_found(&event, is_new, name));
-        let change = Stmt::new("UPDATE domains SET verified_at = $2 WHERE name = $1").bind(name).bind(at);
-        let effects = self.0.batch(event.into_iter().chain([change]).collect()).await?;
-        Ok(effects.last().is_some_and(|change| change.touched > 0))
+        let event = domain_event(EventType::DomainVerified, name, at, self.0.next_fact());
+        let event = Log::of(self.0).insert_if_found(&event, is_new, name);
+        let sql = "UPDATE domains SET verified_at = $2, failed_looks = 0 WHERE name = $1";
+        self.last_touched(vec![event, Stmt::new(sql).bind(name).bind(at)]).await
+    }
+
+    /// Records that these DNS records are not correct; returns whether the domain exists.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_unverified(
+        &self,
+        name: &DomainName,
+        records: &[BrokenRecord],
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let is_new = "SELECT 1 FROM domains WHERE name = $9 AND verified_at IS NOT NULL";
+        let event = domain_unverified(name, records, at, self.0.next_fact());
+        let event = Log::of(self.0).insert_if_found(&event, is_new, name);
+        let sql = "UPDATE domains SET verified_at = NULL WHERE name = $1";
+        self.last_touched(vec![event, Stmt::new(sql).bind(name)]).await
+    }
+
+    async fn last_touched(&self, statements: Vec<Stmt>) -> Result<bool, StoreError> {
+        Ok(self.0.batch(statements).await?.last().is_some_and(|change| change.touched > 0))
+    }
+
+    /// Returns at most `limit` active domains whose last look at their records was at `usual` or before. A domain is also returned
+    /// if its last look was at `soon` or before, and found it broken or with a key that waits for its record.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn to_look_at(
+        &self,
+        usual: Timestamp,
+        soon: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<DomainName>, StoreError> {
+        let sql = "SELECT name, name_given FROM domains WHERE active AND (looked_at <= $1 OR looked_at <= $2 AND \
+                   (verified_at IS NOT NULL AND failed_looks > 0 OR EXISTS (SELECT 1 FROM dkim_keys \
+                   WHERE dkim_keys.domain = domains.name AND signs_since IS NULL AND retired_at IS NULL))) ORDER BY looked_at, name LIMIT $3";
+        let rows = self.0.query(Stmt::new(sql).bind(usual).bind(soon).bind(crate::db::count(limit))).await?;
+        rows.into_iter().map(|mut row| row.domain()).collect()
+    }
+
+    /// Begins a look at the records of a domain; returns false if another node has begun one since `after`.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn begin_look(&self, name: &DomainName, after: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE domains SET looked_at = $3 WHERE name = $1 AND looked_at <= $2";
+        Ok(self.0.execute(Stmt::new(sql).bind(name).bind(after).bind(now)).await?.touched > 0)
+    }
+
+    /// Records that a look found a record that is not correct; returns whether the one before did, too.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn look_failed(&self, name: &DomainName) -> Result<bool, StoreError> {
+        let sql = "UPDATE domains SET failed_looks = failed_looks + 1 WHERE name = $1";
+        self.0.execute(Stmt::new(sql).bind(name)).await?;
+        let sql = "SELECT 1 FROM domains WHERE name = $1 AND failed_looks > 1";
+        Ok(self.0.first(Stmt::new(sql).bind(name)).await?.is_some())
     }
 
     /// Deletes a domain with its keys and the permissions on it.

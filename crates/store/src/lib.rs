@@ -68,7 +68,7 @@ pub use sign_up::{NewSignUp, SignUpRoom};
 pub use stats::{
     Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats,
 };
-pub use store::Store;
+pub use store::{SQLITE_SCHEMA, Store};
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
 pub use webhooks::{
     DisabledWebhook, FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, SendingWebhook, Webhook, WebhookChange,

@@ -11,6 +11,15 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
+/// The migrations of one component, oldest first.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// The key of their versions in a database.
+    pub component: &'static str,
+    /// All of them. A released migration never changes.
+    pub migrations: &'static [Migration],
+}
+
 /// The table of applied migrations. `component` lets several crates keep their tables in one database.
 pub(crate) const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     component TEXT NOT NULL,

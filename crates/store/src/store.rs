@@ -6,7 +6,7 @@ use mailapi_model::Timestamp;
 
 use crate::db::{Db, Stmt};
 use crate::directory::{Copies, Directory};
-use crate::migration::Migration;
+use crate::migration::{Migration, Schema};
 use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
@@ -49,6 +49,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 30, sql: include_str!("../migrations/sqlite/0030_recipient.sql") },
     Migration { version: 31, sql: include_str!("../migrations/sqlite/0031_senders_of_aliases.sql") },
     Migration { version: 32, sql: include_str!("../migrations/sqlite/0032_dns_changes.sql") },
+    Migration { version: 33, sql: include_str!("../migrations/sqlite/0033_dkim_states.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -85,10 +86,14 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 30, sql: include_str!("../migrations/postgres/0030_recipient.sql") },
     Migration { version: 31, sql: include_str!("../migrations/postgres/0031_senders_of_aliases.sql") },
     Migration { version: 32, sql: include_str!("../migrations/postgres/0032_dns_changes.sql") },
+    Migration { version: 33, sql: include_str!("../migrations/postgres/0033_dkim_states.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
 pub(crate) const COMPONENT: &str = "store";
+
+/// The tables of this crate in a SQLite file.
+pub const SQLITE_SCHEMA: Schema = Schema { component: COMPONENT, migrations: SQLITE_MIGRATIONS };
 
 /// Accounts, domains, tokens, permissions, sent mail and delivery events. Clones share one database.
 #[derive(Debug, Clone)]

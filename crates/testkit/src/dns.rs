@@ -29,6 +29,8 @@ struct Records {
     tlsa: HashMap<(String, u16), Result<TlsaRecords, DnsError>>,
     silent: Vec<String>,
     zones: Vec<DnsZone>,
+    /// Name servers that do not have the records yet.
+    late: Vec<IpAddr>,
     /// The answers to the next updates, and whether each one is applied all the same.
     answers: VecDeque<(Result<(), UpdateError>, bool)>,
     /// The answer to every update.
@@ -110,6 +112,17 @@ impl FakeDns {
         self.0.lock().unwrap().zones.push(DnsZone { apex: apex.to_owned(), servers });
     }
 
+    /// Makes the name server at an address answer that no name has records, or no longer.
+    ///
+    /// # Panics
+    /// When it is not an IP address.
+    pub fn set_late(&self, server: &str, is_late: bool) {
+        let server: IpAddr = server.parse().expect("an address");
+        let late = &mut self.0.lock().unwrap().late;
+        late.retain(|other| *other != server);
+        late.extend(is_late.then_some(server));
+    }
+
     /// Answers one of the next updates like this, after those that were set before; `is_applied` says what happens.
     pub fn answer_update(&self, answer: Result<(), UpdateError>, is_applied: bool) {
         self.0.lock().unwrap().answers.push_back((answer, is_applied));
@@ -182,8 +195,11 @@ impl ZoneDns for FakeDns {
         records.zones.iter().filter(is_above).max_by_key(|zone| zone.apex.len()).cloned().ok_or(DnsError::NoSuchName)
     }
 
-    async fn records_at(&self, _: SocketAddr, name: &str, kind: RecordKind) -> Result<FoundRecords, DnsError> {
+    async fn records_at(&self, server: SocketAddr, name: &str, kind: RecordKind) -> Result<FoundRecords, DnsError> {
         let records = self.0.lock().unwrap();
+        if records.late.contains(&server.ip()) {
+            return Ok(FoundRecords::default());
+        }
         if records.silent.iter().any(|silent| silent == name) {
             return Err(DnsError::Timeout);
         }

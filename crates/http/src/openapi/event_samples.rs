@@ -15,7 +15,7 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 27] = samples![
+const SAMPLES: [(&str, &str); 29] = samples![
     "message.accepted",
     "message.delivered",
     "message.deferred",
@@ -28,6 +28,8 @@ const SAMPLES: [(&str, &str); 27] = samples![
     "domain.updated",
     "domain.approved",
     "domain.verified",
+    "domain.unverified",
+    "domain.dkim_key_changed",
     "domain.deleted",
     "user.created",
     "user.updated",

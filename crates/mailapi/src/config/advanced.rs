@@ -126,7 +126,6 @@ mirror!(
 mirror!(
     /// `[advanced.external_log]`: time limits of Postfix.
     ExternalLogKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
-        poll_interval: HumanDuration,
         settle_time: HumanDuration,
         reception_time: HumanDuration,
         retry_time: HumanDuration,

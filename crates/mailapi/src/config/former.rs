@@ -125,7 +125,6 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("mail.external.smtp.pool.max_connections", "advanced.external_smtp.max_connections"),
     ("mail.external.imap.pool.max_connections", "advanced.external_imap.max_connections"),
     ("mail.external.imap.pool.max_connections_per_mailbox", "advanced.external_imap.max_connections_per_mailbox"),
-    ("mail.external.log.limits.poll_interval", "advanced.external_log.poll_interval"),
     ("mail.external.log.limits.settle_time", "advanced.external_log.settle_time"),
     ("mail.external.log.limits.reception_time", "advanced.external_log.reception_time"),
     ("mail.external.log.limits.retry_time", "advanced.external_log.retry_time"),
@@ -146,6 +145,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("advanced.buffer", &["max_inbound_disk_bytes", "max_memory_bytes"]),
     ("advanced.delivery", &["delay_notice_after"]),
     ("advanced.external_bounces", &["poll_interval"]),
+    ("advanced.external_log", &["poll_interval"]),
     ("advanced.external_mailboxes", &["summary_cache_bytes"]),
     ("advanced.http", &["header_timeout", "health_cache", "max_in_flight_bytes"]),
     ("advanced.imap", &["plaintext_on_loopback"]),
@@ -203,7 +203,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("mail.external.log.limits", &[
         "gather_time", "max_batch_lines", "save_every_octets", "save_interval", "rebuild_octets", "find_octets",
         "postqueue_timeout", "postqueue_octets", "index_lifetime", "index_file_octets", "max_index_files",
-        "max_gaps", "max_line_octets"
+        "max_gaps", "max_line_octets", "poll_interval"
     ]),
     ("mail.external.bounces", &["folder"]),
     ("mail.external.bounces.limits", &[

@@ -3,6 +3,7 @@
 mod advanced;
 mod auth;
 mod database;
+mod dkim;
 mod dns;
 pub(crate) mod environment;
 mod events;
@@ -78,6 +79,7 @@ pub(crate) struct Config {
     pub(crate) limits: limits::Limits,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
+    dkim: dkim::Dkim,
     pub(crate) webhooks: webhooks::Webhooks,
     pub(crate) metrics: metrics::Metrics,
     pub(crate) events: events::Events,
@@ -99,6 +101,7 @@ impl Default for Config {
             limits: limits::Limits::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
+            dkim: dkim::Dkim::default(),
             webhooks: webhooks::Webhooks::default(),
             metrics: metrics::Metrics::default(),
             events: events::Events::default(),
@@ -116,6 +119,7 @@ impl Config {
         self.auth.check()?;
         self.limits.check()?;
         self.events.check()?;
+        self.dkim.check()?;
         self.mail.check()?;
         self.tls.check(&self.certificate_names(), &self.listeners_with_tls())?;
         self.advanced.check(self.limits.max_message_bytes.0)
@@ -156,6 +160,7 @@ impl Config {
         self.auth.apply(&mut settings);
         self.limits.apply(&mut settings);
         self.events.apply(&mut settings);
+        self.dkim.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail_host();
         settings.mail_programs = self.mail_programs();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainKey, DomainName, Timestamp};
 use mailapi_store::StoreError;
 
 use super::DomainError;
@@ -21,11 +21,22 @@ impl Service {
     pub async fn get_dkim(&self, caller: &Caller, name: &DomainName) -> Result<DkimKey, DomainError> {
         caller.grants.may_manage_domain(name)?;
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::AwaitsApproval)
+        let newest = self.0.store.dkim_keys().list(name).await?.into_iter().next();
+        newest.map(|key| key.key).ok_or(DomainError::AwaitsApproval)
     }
 
-    /// Creates a key under a new selector. It signs only after a verification has found its record in DNS:
-    /// receivers could not verify earlier signatures. Until then the old key signs, if there is one.
+    /// Returns the domain's keys with their steps, newest first; those that are retired follow the others.
+    ///
+    /// # Errors
+    /// See [`DomainError`].
+    pub async fn list_dkim_keys(&self, caller: &Caller, name: &DomainName) -> Result<Vec<DomainKey>, DomainError> {
+        caller.grants.may_manage_domain(name)?;
+        self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        Ok(self.0.store.dkim_keys().list(name).await?)
+    }
+
+    /// Creates a key under a new selector. It signs only after its record was found in DNS: receivers could not verify
+    /// earlier signatures. Until then the old key of its algorithm signs, if there is one.
     ///
     /// # Errors
     /// See [`DomainError`].

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use mailapi_backend::reverse_name;
-use mailapi_model::{DkimKey, DomainName, Timestamp};
+use mailapi_model::{DomainKey, DomainName, Timestamp};
 
 use super::DomainError;
 use super::verify::{
@@ -94,7 +94,7 @@ impl Service {
     pub async fn get_dns(&self, caller: &Caller, name: &DomainName) -> Result<DnsSetup, DomainError> {
         caller.grants.may_manage_domain(name)?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?.name;
-        let keys = self.keys_to_find(name).await?;
+        let keys = self.keys_in_use(name).await?;
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
@@ -105,7 +105,11 @@ impl Service {
 }
 
 /// Returns the records that a domain needs, with what DNS has of them.
-pub(super) async fn wanted_records(context: &Context<'_>, keys: &[DkimKey], settings: &Settings) -> Vec<WantedRecord> {
+pub(super) async fn wanted_records(
+    context: &Context<'_>,
+    keys: &[DomainKey],
+    settings: &Settings,
+) -> Vec<WantedRecord> {
     let (mail, programs, pages, pointers) = tokio::join!(
         check_mail(context, keys),
         programs::check(context, settings.mail_programs),

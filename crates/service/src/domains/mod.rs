@@ -4,6 +4,7 @@ mod approve;
 mod create;
 mod delete;
 mod dkim;
+mod dkim_rotation;
 mod dns;
 mod expire;
 mod get;
@@ -14,6 +15,7 @@ mod publishing;
 mod sending;
 mod update;
 mod verify;
+mod watch;
 mod zone_file;
 
 use std::time::Duration;

@@ -15,14 +15,18 @@ pub(crate) type SendingDomains = EpochCache<DomainName, Option<Arc<SendingDomain
 
 /// An active domain.
 pub(crate) struct SendingDomain {
-    signer: Option<Signer>,
+    /// One for each key that signs.
+    signers: Vec<Signer>,
 }
 
 impl SendingDomain {
-    /// Prepends the DKIM signature to `message`, if the domain has a key. Blocks unless the message is in memory.
+    /// Prepends the DKIM signatures to `message`, one for each key. Blocks unless the message is in memory.
     pub(crate) fn sign(&self, message: Blob) -> Result<Blob, Unavailable> {
-        let Some(signer) = &self.signer else { return Ok(message) };
-        let header = signer.header_for(&message).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        if self.signers.is_empty() {
+            return Ok(message);
+        }
+        let headers: Result<String, _> = self.signers.iter().map(|signer| signer.header_for(&message)).collect();
+        let header = headers.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         match message.in_memory() {
             // One contiguous buffer is faster to read than two joined ones.
             Some(bytes) => Ok([header.as_bytes(), bytes].concat().into()),
@@ -43,10 +47,10 @@ impl Service {
         if !active {
             return Ok(None);
         }
-        let key = self.0.store.dkim_keys().current(name).await?;
-        let signer = key.map(|key| Signer::new(name, &key)).transpose();
-        let signer = signer.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
-        Ok(Some(Arc::new(SendingDomain { signer })))
+        let keys = self.0.store.dkim_keys().signing(name).await?;
+        let signers = keys.iter().map(|key| Signer::new(name, key)).collect::<Result<_, _>>();
+        let signers = signers.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        Ok(Some(Arc::new(SendingDomain { signers })))
     }
 }
 

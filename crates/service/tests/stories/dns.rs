@@ -136,7 +136,7 @@ async fn only_hosts_that_lead_here_get_a_certificate() {
     }
     app.dns.set_addresses("autoconfig.verified.test", &["192.0.2.17", "192.0.2.99"]);
     app.dns.silence("autoconfig.silent.test");
-    let now = Some(app.clock.now());
+    let now = app.clock.now();
     for name in ["verified.test", "silent.test"] {
         app.store.domains().set_verified(&name.parse().unwrap(), now).await.unwrap();
     }
@@ -271,11 +271,11 @@ async fn ports_with_tls_from_the_beginning_have_records_of_their_own() {
 #[tokio::test]
 async fn of_twenty_keys_two_are_wanted_and_none_starts_to_sign() {
     let (app, name) = app_with_domain().await;
-    let signing = app.store.dkim_keys().current(&name).await.unwrap().unwrap();
+    let signing = app.store.dkim_keys().signing(&name).await.unwrap().remove(0);
     for _ in 1..20 {
         app.service.rotate_dkim(&Caller::operator(), &name, DkimAlgorithm::Ed25519).await.unwrap();
     }
-    let newest = app.store.dkim_keys().newest(&name).await.unwrap().unwrap();
+    let newest = app.store.dkim_keys().list(&name).await.unwrap().remove(0).key;
     app.dns.set_txt(&newest.dns_name(&name), &[&newest.dns_value()]);
     let setup = setup(&app, &name).await;
     let keys: Vec<_> = setup.records.iter().filter(|record| record.purpose == "DKIM").collect();
@@ -283,7 +283,7 @@ async fn of_twenty_keys_two_are_wanted_and_none_starts_to_sign() {
     let expected =
         [(signing.dns_name(&name), true, Publication::Missing), (newest.dns_name(&name), false, Publication::Found)];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
-    assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, signing.selector);
+    assert_eq!(app.store.dkim_keys().signing(&name).await.unwrap().remove(0).selector, signing.selector);
 }
 
 #[tokio::test]

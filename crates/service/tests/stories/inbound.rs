@@ -150,7 +150,7 @@ async fn a_domain_is_protected_once_an_admin_approved_it() {
 async fn an_author_of_this_server_is_believed_with_proof() {
     let app = app_with(DmarcAction::Reject).await;
     let name = OWN.parse().unwrap();
-    let key = app.store.dkim_keys().current(&name).await.unwrap().unwrap();
+    let key = app.store.dkim_keys().signing(&name).await.unwrap().remove(0);
     app.dns.set_txt(&key.dns_name(&name), &[&key.dns_value()]);
     let signed = app.service.sign(&name, message("alice@here.example").into()).await.unwrap();
     // A mailing list that changes nothing leaves the signature intact.

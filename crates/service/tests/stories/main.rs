@@ -24,6 +24,7 @@ mod spam;
 mod tokens;
 mod users;
 mod verify;
+mod watch;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -36,7 +36,7 @@ async fn publish(app: &TestApp, name: &DomainName) {
     app.dns.set_txt("example.org", &["some other text", "v=spf1 include:spf.example.net -all"]);
     app.dns.set_txt("spf.example.net", &["v=spf1 ip4:192.0.2.0/24 ~all"]);
     app.dns.set_txt("_dmarc.example.org", &["v=DMARC1; p=reject"]);
-    let key = app.store.dkim_keys().current(name).await.unwrap().unwrap();
+    let key = app.store.dkim_keys().signing(name).await.unwrap().remove(0);
     app.dns.set_txt(&key.dns_name(name), &[&key.dns_value()]);
 }
 
@@ -224,17 +224,19 @@ async fn a_new_key_signs_only_when_the_world_can_find_it() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;
     let admin = caller(&app, app.admin()).await;
-    let old = app.store.dkim_keys().current(&name).await.unwrap().unwrap();
+    let old = app.store.dkim_keys().signing(&name).await.unwrap().remove(0);
     let new = app.service.rotate_dkim(&admin, &name, DkimAlgorithm::Ed25519).await.unwrap();
     assert_ne!(new.selector, old.selector);
 
     let waiting = verified(&app, &name).await;
     assert!(waiting.verified, "the old key is still there and signs");
-    assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, old.selector);
+    assert_eq!(app.store.dkim_keys().signing(&name).await.unwrap().remove(0).selector, old.selector);
 
     app.dns.set_txt(&new.dns_name(&name), &[&new.dns_value()]);
     assert!(verified(&app, &name).await.verified);
-    assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, new.selector);
+    let signing = app.store.dkim_keys().signing(&name).await.unwrap();
+    let signing: Vec<_> = signing.into_iter().map(|key| key.selector).collect();
+    assert_eq!(signing, [old.selector, new.selector], "keys of both algorithms sign");
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use mailapi_model::{DkimAlgorithm, DkimKey, DkimState, DkimSteps, DomainKey};
 use mailapi_store::{DomainChange, DomainDeleted, DomainFilter, NewGrant, StoreError};
 
 use crate::engines::{add_account, at, dkim_key, domain, email, new_account, new_domain, on_every_engine, page};
@@ -9,7 +10,7 @@ async fn a_domain_is_there_once() {
         let again = store.domains().insert(&new_domain("EXAMPLE.org", 1), Some(&dkim_key("m2"))).await.unwrap_err();
         assert!(again.is_conflict(), "{again}");
         assert!(!format!("{again:?}").contains("private"));
-        let current = store.dkim_keys().current(&domain("example.org")).await.unwrap().unwrap();
+        let current = store.dkim_keys().signing(&domain("example.org")).await.unwrap().remove(0);
         assert_eq!(current.selector, "m1", "a rejected change stores no key");
     })
     .await;
@@ -83,22 +84,62 @@ async fn a_new_key_waits_until_it_may_sign() {
         store.dkim_keys().insert(&name, &dkim_key("m2")).await.unwrap();
         assert!(store.dkim_keys().insert(&name, &dkim_key("m2")).await.unwrap_err().is_conflict());
 
-        let current = store.dkim_keys().current(&name).await.unwrap().unwrap();
-        let newest = store.dkim_keys().newest(&name).await.unwrap().unwrap();
-        assert_eq!((current.selector.as_str(), newest.selector.as_str()), ("m1", "m2"));
-        assert_eq!(current.private_key.expose(), b"private");
+        let keys = store.dkim_keys().list(&name).await.unwrap();
+        let states = |keys: &[DomainKey]| -> Vec<(String, DkimState)> {
+            keys.iter().map(|key| (key.key.selector.clone(), key.state())).collect()
+        };
+        let named = |keys: &[(&str, DkimState)]| -> Vec<_> {
+            keys.iter().map(|(selector, state)| ((*selector).to_owned(), *state)).collect()
+        };
+        assert_eq!(states(&keys), named(&[("m2", DkimState::Pending), ("m1", DkimState::Active)]));
+        assert_eq!(keys[1].key.private_key.expose(), b"private");
+        let (new, old, dkim) = (&keys[0].key, &keys[1].key, store.dkim_keys());
 
-        assert_eq!(store.dkim_keys().sign_with(&name, "m3", at(5)).await, Ok(false));
-        assert_eq!(store.dkim_keys().sign_with(&name, "m2", at(5)).await, Ok(true));
-        assert_eq!(store.dkim_keys().current(&name).await.unwrap().unwrap().selector, "m2");
+        assert_eq!(dkim.activate(&name, &dkim_key("m3"), at(5)).await, Ok(false), "there is no such key");
+        assert_eq!(dkim.publish(&name, new, at(5)).await, Ok(true));
+        assert_eq!(dkim.publish(&name, new, at(6)).await, Ok(false));
+        assert_eq!(dkim.retire(&name, old, at(6)).await, Ok(false), "it signs");
+        assert_eq!(dkim.activate(&name, new, at(7)).await, Ok(true));
+        assert_eq!(dkim.activate(&name, new, at(8)).await, Ok(false));
+        let signing: Vec<_> = dkim.signing(&name).await.unwrap().into_iter().map(|key| key.selector).collect();
+        assert_eq!(signing, ["m2"]);
         assert_eq!(store.domains().get(&name).await.unwrap().unwrap().dkim_selector.as_deref(), Some("m2"));
+        assert_eq!(dkim.retire(&name, old, at(9)).await, Ok(true));
+        let keys = dkim.list(&name).await.unwrap();
+        assert_eq!(states(&keys), named(&[("m2", DkimState::Active), ("m1", DkimState::Retired)]));
+        let steps = |published, active, retiring, retired| DkimSteps {
+            published_at: published,
+            active_at: active,
+            retiring_at: retiring,
+            retired_at: retired,
+        };
+        assert_eq!(keys[0].steps, steps(Some(at(5)), Some(at(7)), None, None));
+        assert_eq!(keys[1].steps, steps(None, Some(at(0)), Some(at(7)), Some(at(9))));
+        assert_eq!(keys[1].key.private_key.expose(), b"", "a retired key is erased");
+
+        // Of several keys of an algorithm that wait, the newest counts. Another algorithm has keys of its own.
+        let other = DkimKey { algorithm: DkimAlgorithm::Ed25519, ..dkim_key("e1") };
+        dkim.insert(&name, &other).await.unwrap();
+        dkim.insert(&name, &dkim_key("m3")).await.unwrap();
+        dkim.insert(&name, &dkim_key("m4")).await.unwrap();
+        dkim.activate(&name, &other, at(11)).await.unwrap();
+        let signing: Vec<_> = dkim.signing(&name).await.unwrap().into_iter().map(|key| key.selector).collect();
+        assert_eq!(signing, ["m2", "e1"]);
+        let shown = named(&[
+            ("m4", DkimState::Pending),
+            ("e1", DkimState::Active),
+            ("m2", DkimState::Active),
+            ("m3", DkimState::Retired),
+            ("m1", DkimState::Retired),
+        ]);
+        assert_eq!(states(&dkim.list(&name).await.unwrap()), shown);
 
         // A key added later waits for activation too, even if it is the only one.
         let bare = domain("example.net");
         store.domains().insert(&new_domain("example.net", 1), None).await.unwrap();
         store.dkim_keys().insert(&bare, &dkim_key("m1")).await.unwrap();
-        assert!(store.dkim_keys().current(&bare).await.unwrap().is_none());
-        assert_eq!(store.dkim_keys().newest(&bare).await.unwrap().unwrap().selector, "m1");
+        assert!(store.dkim_keys().signing(&bare).await.unwrap().is_empty());
+        assert_eq!(store.dkim_keys().list(&bare).await.unwrap().remove(0).key.selector, "m1");
     })
     .await;
 }
@@ -119,7 +160,7 @@ async fn a_change_changes_only_what_it_names() {
 
         let bare = DomainChange { active: None, description: Some(None) };
         assert_eq!(store.domains().update(&name, &bare, at(9)).await, Ok(true));
-        assert_eq!(store.domains().set_verified(&name, Some(at(7))).await, Ok(true));
+        assert_eq!(store.domains().set_verified(&name, at(7)).await, Ok(true));
         let changed = store.domains().get(&name).await.unwrap().unwrap();
         assert_eq!((changed.active, changed.description, changed.verified_at), (false, None, Some(at(7))));
     })

@@ -1,4 +1,4 @@
-use mailapi_events::{EventCursor, EventId, EventType, Received, TypePattern, delivery_gap, received};
+use mailapi_events::{BrokenRecord, EventCursor, EventId, EventType, Received, TypePattern, delivery_gap, received};
 use mailapi_model::{
     AccountChange, Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, DeliveryEvent, EmailAddress,
     EnhancedCode, Evidence, FolderName, NewDomain, NewToken, Outcome, QueueId, ReceivedMail, RecipientKind, Reply,
@@ -421,10 +421,18 @@ async fn each_change_of_a_domain_is_an_event_and_no_other_call() {
         let (domains, name) = (store.domains(), domain("example.org"));
         let pending = NewDomain { active: false, ..new_domain("example.org", 1) };
         let off = DomainChange { active: Some(false), ..DomainChange::default() };
+        let broken = [BrokenRecord {
+            kind: "MX",
+            name: "example.org".to_owned(),
+            expected: "10 mx.example.org.".to_owned(),
+            found: Vec::new(),
+            status: "missing",
+            hint: "Add it.".to_owned(),
+        }];
         // None of these finds the domain.
         domains.approve(&name, None, at(2)).await.unwrap();
         domains.update(&name, &off, at(2)).await.unwrap();
-        domains.set_verified(&name, Some(at(2))).await.unwrap();
+        domains.set_verified(&name, at(2)).await.unwrap();
         domains.delete(&name, true, at(2)).await.unwrap();
         assert_eq!(types(store).await, [""; 0]);
 
@@ -432,9 +440,11 @@ async fn each_change_of_a_domain_is_an_event_and_no_other_call() {
         domains.insert(&pending, None).await.unwrap_err();
         for _ in 0..2 {
             domains.approve(&name, None, at(3)).await.unwrap();
-            domains.set_verified(&name, Some(at(4))).await.unwrap();
+            domains.set_verified(&name, at(4)).await.unwrap();
         }
-        domains.set_verified(&name, None).await.unwrap();
+        for _ in 0..2 {
+            domains.set_unverified(&name, &broken, at(5)).await.unwrap();
+        }
         domains.update(&name, &off, at(5)).await.unwrap();
         store.accounts().insert(&new_account("ann@example.org", 6)).await.unwrap();
         assert_eq!(domains.delete(&name, false, at(7)).await, Ok(DomainDeleted::NotEmpty));
@@ -445,12 +455,19 @@ async fn each_change_of_a_domain_is_an_event_and_no_other_call() {
                 "domain.created",
                 "domain.approved",
                 "domain.verified",
+                "domain.unverified",
                 "domain.updated",
                 "user.created",
                 "domain.deleted",
             ]
         );
-        let update = &log(store).await[3];
+        let events = log(store).await;
+        let found = json!({"domain": "example.org", "records": [{
+            "type": "MX", "name": "example.org", "expected": "10 mx.example.org.", "found": [], "status": "missing",
+            "hint": "Add it.",
+        }]});
+        assert_eq!(body(&events[3])["data"], found);
+        let update = &events[4];
         assert_eq!(body(update)["data"], json!({"domain": "example.org", "changed": {"active": false}}));
         assert_eq!((update.domain.as_ref(), update.at), (Some(&name), at(5)));
         let own = OwnEvents { statistics_of: vec![(name.clone(), at(0))], ..OwnEvents::default() };

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainName};
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainKey, DomainName};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,7 +14,7 @@ use crate::json::OptionalJsonBody;
 use crate::path::PathParameters;
 use crate::request_body::request_body;
 use crate::routes::to_the_end;
-use crate::shape::{DkimAlgorithmName, Moment};
+use crate::shape::{DkimAlgorithmName, DkimStateName, Moment};
 use crate::state::HttpState;
 
 /// The public part of a DKIM key, and the DNS record to publish.
@@ -22,7 +22,12 @@ use crate::state::HttpState;
 #[schema(as = DkimKey, example = json!({
         "success": true, "domain": "example.test", "selector": "m2026112001", "algorithm": "rsa-sha256",
         "dns_name": "m2026112001._domainkey.example.test", "dns_type": "TXT", "dns_value": "v=DKIM1; k=rsa; p=MIIBIjAN…",
-    "public_key": "MIIBIjAN…", "created_at": "2026-11-20T10:15:30.123Z"
+    "public_key": "MIIBIjAN…", "created_at": "2026-11-20T10:15:30.123Z", "keys": [{
+        "selector": "m2026112001", "algorithm": "rsa-sha256", "state": "active",
+        "dns_name": "m2026112001._domainkey.example.test", "dns_value": "v=DKIM1; k=rsa; p=MIIBIjAN…",
+        "created_at": "2026-11-20T10:15:30.123Z", "published_at": null, "active_at": "2026-11-20T10:15:30.123Z",
+        "retiring_at": null, "retired_at": null
+    }]
 }))]
 pub(crate) struct DkimRecord {
     /// Always true.
@@ -44,10 +49,59 @@ pub(crate) struct DkimRecord {
     public_key: String,
     /// Creation time.
     created_at: Moment,
+    /// The keys of the domain, newest first; retired ones follow the others.
+    keys: Vec<DkimKeySteps>,
+}
+
+/// A DKIM key, its record, and when it reached each step; null for steps that it did not reach.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DkimKeySteps {
+    /// Selector of the key.
+    selector: String,
+    /// Signature algorithm.
+    #[schema(value_type = DkimAlgorithmName)]
+    algorithm: &'static str,
+    /// The last step. `pending`: the record was not found yet. `published`: not every name server has it. `active`: the
+    /// key signs. `retiring`: a newer key signs, and the record must stay. `retired`: the key is erased, and the record can
+    /// be removed.
+    #[schema(value_type = DkimStateName)]
+    state: &'static str,
+    /// Name of the DNS record.
+    dns_name: String,
+    /// Value of the DNS record.
+    dns_value: String,
+    /// Creation time.
+    created_at: Moment,
+    /// When the record was first found; null also for the first key of a domain, which signs at once.
+    published_at: Option<Moment>,
+    /// Since when the key signs.
+    active_at: Option<Moment>,
+    /// When a newer key of its algorithm replaced it.
+    retiring_at: Option<Moment>,
+    /// When the key was erased.
+    retired_at: Option<Moment>,
+}
+
+impl DkimKeySteps {
+    fn new(domain: &DomainName, key: DomainKey) -> Self {
+        let (state, DomainKey { key, steps }) = (key.state(), key);
+        Self {
+            algorithm: key.algorithm.as_str(),
+            state: state.as_str(),
+            dns_name: key.dns_name(domain),
+            dns_value: key.dns_value(),
+            selector: key.selector,
+            created_at: key.created_at.into(),
+            published_at: steps.published_at.map(Moment::from),
+            active_at: steps.active_at.map(Moment::from),
+            retiring_at: steps.retiring_at.map(Moment::from),
+            retired_at: steps.retired_at.map(Moment::from),
+        }
+    }
 }
 
 impl DkimRecord {
-    fn new(domain: &DomainName, key: DkimKey) -> Self {
+    fn new(domain: &DomainName, key: DkimKey, keys: Vec<DomainKey>) -> Self {
         Self {
             success: true,
             domain: domain.shown().to_owned(),
@@ -58,16 +112,17 @@ impl DkimRecord {
             selector: key.selector,
             public_key: key.public_key,
             created_at: key.created_at.into(),
+            keys: keys.into_iter().map(|key| DkimKeySteps::new(domain, key)).collect(),
         }
     }
 }
 
 documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, NotFound]);
 
-/// Get the DKIM key
+/// Get the DKIM keys
 ///
-/// For admins and for callers with `manage_domains` on the domain. Returns the public part of the newest key. A domain
-/// pending approval has no key yet (`NOT_FOUND`).
+/// For admins and for callers with `manage_domains` on the domain. Returns the public part of the newest key, and the steps
+/// of all keys. A domain pending approval has no key yet (`NOT_FOUND`).
 #[utoipa::path(get, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "get_dkim_key",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     responses((status = 200, description = "The DKIM key.", body = DkimRecord), Errors))]
@@ -78,7 +133,8 @@ pub(crate) async fn get_dkim(
 ) -> Result<Json<DkimRecord>, ApiError> {
     let name = domain_in(&path, &caller)?;
     let key = state.service().get_dkim(&caller, &name).await?;
-    Ok(Json(DkimRecord::new(&name, key)))
+    let keys = state.service().list_dkim_keys(&caller, &name).await?;
+    Ok(Json(DkimRecord::new(&name, key, keys)))
 }
 
 request_body! {
@@ -94,8 +150,8 @@ documented_errors!(RotateErrors, documented_with_body, [AccessDenied, DomainNotF
 
 /// Rotate the DKIM key
 ///
-/// For admins. Creates a key with a new selector; publish its DNS record next. The old key signs until
-/// `/domains/{domain}/verify` finds the new record. A domain pending approval has no key to rotate (`NOT_FOUND`).
+/// For admins. Creates a key with a new selector; publish its DNS record next. The old key of the algorithm signs until
+/// the record is found: by `/domains/{domain}/verify`, or within an hour. Keys of both algorithms sign side by side. A domain pending approval has no key to rotate (`NOT_FOUND`).
 #[utoipa::path(post, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "rotate_dkim_key",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     request_body = Option<RotateDkim>,
@@ -109,6 +165,10 @@ pub(crate) async fn rotate_dkim(
     let name = domain_in(&path, &caller)?;
     let algorithm = body.read()?.algorithm.unwrap_or(DkimAlgorithm::Rsa2048);
     let (service, domain) = (state.service().clone(), name.clone());
-    let key = to_the_end(async move { service.rotate_dkim(&caller, &name, algorithm).await }).await??;
-    Ok((StatusCode::CREATED, Json(DkimRecord::new(&domain, key))))
+    let (key, keys) = to_the_end(async move {
+        let key = service.rotate_dkim(&caller, &name, algorithm).await?;
+        Ok::<_, ApiError>((key, service.list_dkim_keys(&caller, &name).await?))
+    })
+    .await??;
+    Ok((StatusCode::CREATED, Json(DkimRecord::new(&domain, key, keys))))
 }

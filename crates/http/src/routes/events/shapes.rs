@@ -2,7 +2,9 @@
 
 use utoipa::ToSchema;
 
-use crate::shape::{AuthenticationResultName, EventTypeName, Moment, RecipientKindName};
+use crate::shape::{
+    AuthenticationResultName, DkimAlgorithmName, DkimStateName, EventTypeName, Moment, RecipientKindName, RecordState,
+};
 
 /// An event, with the same bytes in every channel.
 #[derive(ToSchema)]
@@ -103,6 +105,20 @@ struct EventData {
     description: Option<String>,
     /// With `domain.created`: the user who signed up with the domain; null if an admin created it.
     creator_email: Option<String>,
+    /// With `domain.unverified`: the required records that are not right.
+    records: Option<Vec<EventBrokenRecord>>,
+    /// With `domain.dkim_key_changed`: selector of the key.
+    selector: Option<String>,
+    /// With `domain.dkim_key_changed`: signature algorithm.
+    #[schema(value_type = Option<DkimAlgorithmName>)]
+    algorithm: Option<String>,
+    /// With `domain.dkim_key_changed`: the step that the key took.
+    #[schema(value_type = Option<DkimStateName>)]
+    state: Option<String>,
+    /// With `domain.dkim_key_changed`: name of the DNS record.
+    dns_name: Option<String>,
+    /// With `domain.dkim_key_changed`: value of the DNS record.
+    dns_value: Option<String>,
     /// With `user.*` and `login.locked`: the address. With `token.created`: the mailbox of the token; null for an
     /// admin's API token.
     email: Option<String>,
@@ -136,6 +152,25 @@ struct EventData {
     feed: Option<String>,
     /// With `delivery.gap`: time of the first report after the gap, or the time at which the gap was noticed.
     to: Option<Moment>,
+}
+
+/// A DNS record that is not right.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventBrokenRecord {
+    /// Kind: `MX`, `SPF`, `DKIM` or `DMARC`.
+    r#type: String,
+    /// Name of the record.
+    name: String,
+    /// Value to publish.
+    expected: String,
+    /// Published values: at most ten, and the first 1,000 characters of each.
+    found: Vec<String>,
+    /// `missing` or `mismatch`.
+    #[schema(value_type = RecordState)]
+    status: String,
+    /// Action to take.
+    hint: String,
 }
 
 /// The new values of the members that changed; other members are absent.

@@ -59,6 +59,20 @@ async fn a_new_key_has_a_new_selector_and_shows_its_public_side_alone() {
         "dns_name": "m2026112002._domainkey.example.org", "dns_type": "TXT",
         "dns_value": format!("v=DKIM1; k=ed25519; p={key}"), "public_key": key,
         "created_at": "2026-11-20T10:15:30.000Z",
+        "keys": [
+            {
+                "selector": "m2026112002", "algorithm": "ed25519-sha256", "state": "pending",
+                "dns_name": "m2026112002._domainkey.example.org",
+                "dns_value": format!("v=DKIM1; k=ed25519; p={key}"), "created_at": "2026-11-20T10:15:30.000Z",
+                "published_at": null, "active_at": null, "retiring_at": null, "retired_at": null,
+            },
+            {
+                "selector": "m2026112001", "algorithm": "rsa-sha256", "state": "active",
+                "dns_name": "m2026112001._domainkey.example.org", "dns_value": old["dns_value"],
+                "created_at": "2026-11-20T10:15:30.000Z", "published_at": null,
+                "active_at": "2026-11-20T10:15:30.000Z", "retiring_at": null, "retired_at": null,
+            },
+        ],
     });
     assert_eq!(new, expected);
     assert_eq!(app.get(&app.admin, PATH).await.assert(StatusCode::OK), expected);

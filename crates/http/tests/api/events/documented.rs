@@ -96,7 +96,11 @@ async fn administrate(app: &App) {
     });
     app.post("", "/auth/signup", sign_up).await.assert(StatusCode::CREATED);
     app.post_empty(&app.admin, "/domains/new.example/approve").await.assert(StatusCode::OK);
-    app.store.domains().set_verified(&"made.example".parse().unwrap(), Some(app.now())).await.unwrap();
+    app.store.domains().set_verified(&"made.example".parse().unwrap(), app.now()).await.unwrap();
+    // The domain has no records.
+    app.get(&app.admin, "/domains/made.example/verify").await.assert(StatusCode::OK);
+    let algorithm = json!({ "algorithm": "ed25519-sha256" });
+    app.post(&app.admin, "/domains/made.example/dkim", algorithm).await.assert(StatusCode::CREATED);
     let user = json!({ "email": "eve@made.example", "password": "correct horse", "name": "Eve" });
     post("/users", user).await;
     change("/users/eve@made.example", json!({ "quota_bytes": 1_000_000 })).await;

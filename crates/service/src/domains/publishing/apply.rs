@@ -82,22 +82,53 @@ impl Service {
         if plan.plan_id != plan_id {
             return Err(PublishError::PlanChanged);
         }
+        let changes = self.make_changes(&primary, name, plan_id, &plan.changes, by).await?;
+        let made = changes.iter().filter(|attempted| attempted.state == Some(ChangeState::Applied));
+        let made: Vec<_> = made.map(|attempted| attempted.change.clone()).collect();
+        let servers = self.seen_at_servers(&primary, &made).await;
+        Ok(AppliedPlan { plan, changes, servers, verified: false })
+    }
+
+    /// Publishes the records of DKIM keys that wait for them, and removes those of retired keys, if the operator wants keys to
+    /// be rotated and the domain has a provider. Everything else of the plan is left to a person.
+    pub(in crate::domains) async fn publish_keys(&self, name: &DomainName) -> Result<(), PublishError> {
+        if self.0.settings.dkim_rotate_after.is_none() || self.0.store.dns_providers().get(name).await?.is_none() {
+            return Ok(());
+        }
+        let domain = name.clone();
+        let published = self.with_domain_lock(name, async move |service: Self| {
+            let primary = service.primary_of(&domain).await?;
+            service.settle(&primary, &domain).await?;
+            let mut plan = service.plan_at(&primary, &domain, &PlanOptions::default()).await?;
+            plan.changes.retain(|change| change.purpose == "DKIM");
+            let by = Caller::operator();
+            service.make_changes(&primary, &domain, &plan.plan_id, &plan.changes, &by).await.map(drop)
+        });
+        published.await
+    }
+
+    /// Makes changes in their order. After one whose result is open, none is tried.
+    async fn make_changes(
+        &self,
+        primary: &Primary<'_>,
+        name: &DomainName,
+        plan_id: &str,
+        planned: &[PlannedChange],
+        by: &Caller,
+    ) -> Result<Vec<AttemptedChange>, PublishError> {
         let mut changes: Vec<AttemptedChange> = Vec::new();
-        for PlannedChange { change, purpose, .. } in &plan.changes {
+        for PlannedChange { change, purpose, .. } in planned {
             let goes_on =
                 changes.iter().all(|before| before.error.is_none() || before.state == Some(ChangeState::Refused));
             let attempted = match goes_on {
-                true => self.attempt(&primary, name, plan_id, change).await?,
+                true => self.attempt(primary, name, plan_id, change).await?,
                 false => AttemptedChange { change: change.clone(), state: None, error: None },
             };
             let state = attempted.state.map(ChangeState::as_str);
             audit!(by, domain = %name, purpose, record = change.name, state, error = attempted.error, "DNS record changed");
             changes.push(attempted);
         }
-        let made = changes.iter().filter(|attempted| attempted.state == Some(ChangeState::Applied));
-        let made: Vec<_> = made.map(|attempted| attempted.change.clone()).collect();
-        let servers = self.seen_at_servers(&primary, &made).await;
-        Ok(AppliedPlan { plan, changes, servers, verified: false })
+        Ok(changes)
     }
 
     /// Makes one change. Its row is there before it is sent, so that a crash leaves no change unknown.

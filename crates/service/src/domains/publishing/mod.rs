@@ -16,6 +16,8 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use apply::{AppliedPlan, AttemptedChange};
+pub(super) use primary::DNS_PORT;
+
 pub use plan::{ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange};
 pub use propagation::{ServerState, ServerView};
 pub use provider::ProviderFields;

@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
-use mailapi_model::{DnsProvider, DomainName, RecordData, RecordKind, RecordSet, SetChange};
+use mailapi_model::{
+    DkimKey, DkimState, DnsProvider, DomainKey, DomainName, RecordData, RecordKind, RecordSet, SetChange,
+};
 use sha2::{Digest, Sha256};
 
 use super::PublishError;
 use super::primary::{Current, Primary, PrimaryDns};
 use crate::domains::DomainError;
 use crate::domains::dns::{Publication, WantedRecord, wanted_records};
-use crate::domains::verify::{Context, TIME, TimedDns, extended_spf, is_spf};
+use crate::domains::verify::{Context, TIME, TimedDns, extended_spf, is_spf, order_of_keys, publishes};
 use crate::{Caller, Service};
 
 /// Octets of a plan's id: enough that two plans never share one.
 const ID_OCTETS: usize = 16;
+
+/// Maximum number of retired keys whose records a plan looks for, newest first.
+const RETIRED: usize = 10;
 
 /// The changes that the records of a domain need.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +55,15 @@ pub struct PlannedChange {
 pub enum ChangeAction {
     /// It adds a record; all others stay.
     Add,
-    /// It replaces or removes records.
+    /// It replaces records.
     Replace,
+    /// It removes records.
+    Remove,
 }
 
 impl ChangeAction {
     /// Every action.
-    pub const ALL: [Self; 2] = [Self::Add, Self::Replace];
+    pub const ALL: [Self; 3] = [Self::Add, Self::Replace, Self::Remove];
 
     /// Returns the name on the wire.
     #[must_use]
@@ -64,6 +71,7 @@ impl ChangeAction {
         match self {
             Self::Add => "add",
             Self::Replace => "replace",
+            Self::Remove => "remove",
         }
     }
 }
@@ -137,7 +145,9 @@ impl Service {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?.name;
         // The first question fails fast: all others would wait for a server that does not answer.
         primary.records(name.as_str(), RecordKind::Mx).await.map_err(PublishError::Unanswered)?;
-        let keys = self.keys_to_find(name).await?;
+        let keys = self.0.store.dkim_keys().list(name).await?;
+        let (retired, mut keys): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.state() == DkimState::Retired);
+        keys.sort_by_key(order_of_keys);
         let answers = PrimaryDns { primary, resolver: self.0.fresh_dns.as_ref() };
         let dns = TimedDns::new(&answers, TIME);
         let settings = &self.0.settings;
@@ -150,6 +160,9 @@ impl Service {
                 Some(Step::Conflict(conflict)) => conflicts.push(conflict),
                 None => {}
             }
+        }
+        for DomainKey { key, .. } in retired.iter().take(RETIRED) {
+            changes.extend(unneeded(primary, &domain, key).await?);
         }
         // Mail arrives when all else is there. Some servers refuse an exchange without address, and nothing else then.
         changes.sort_by_key(|change: &PlannedChange| change.purpose == "MX");
@@ -211,6 +224,28 @@ async fn planned(
     }
     let change = primary.change(&record.name, kind, before, after);
     Ok(Some(Step::Change(PlannedChange { purpose: record.purpose, action, change, reason: record.hint })))
+}
+
+/// Returns the removal of a retired key's record, if it is published.
+async fn unneeded(
+    primary: &Primary<'_>,
+    domain: &DomainName,
+    key: &DkimKey,
+) -> Result<Option<PlannedChange>, PublishError> {
+    let dns_name = key.dns_name(domain);
+    if !primary.has(&dns_name) {
+        return Ok(None);
+    }
+    let Current::Records(before) = primary.current(&dns_name, RecordKind::Txt).await? else { return Ok(None) };
+    let is_other = |data: &&RecordData| !data.joined_text().is_some_and(|text| publishes(&text, key));
+    let records: Vec<_> = before.records.iter().filter(is_other).cloned().collect();
+    if records.len() == before.records.len() {
+        return Ok(None);
+    }
+    let after = RecordSet { ttl: before.ttl, records };
+    let change = primary.change(&dns_name, RecordKind::Txt, before, after);
+    let reason = "The key is retired: no mail with its signature is under way.".to_owned();
+    Ok(Some(PlannedChange { purpose: "DKIM", action: ChangeAction::Remove, change, reason }))
 }
 
 fn parsed(record: &WantedRecord) -> Option<(RecordKind, RecordData)> {

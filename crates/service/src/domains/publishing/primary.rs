@@ -9,7 +9,7 @@ use mailapi_model::{DnsProvider, DomainName, RecordData, RecordKind, RecordSet, 
 use super::PublishError;
 
 /// The port of name servers.
-const DNS_PORT: u16 = 53;
+pub(in crate::domains) const DNS_PORT: u16 = 53;
 
 /// The name server that takes changes.
 pub(super) struct Primary<'a> {

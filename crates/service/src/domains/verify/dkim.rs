@@ -1,22 +1,29 @@
 //! Checks the published DKIM keys.
 
-use mailapi_model::DkimKey;
+use mailapi_model::{DkimKey, DkimState, DomainKey};
 
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
 const NO_KEY: &str = "The domain has no key; it gets one when it is approved, or when an admin requests one.";
 
-/// Checks the keys. Only the signing key is required; a newer one is not until it signs.
-pub(super) async fn check(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
+/// Checks the keys. Those that sign are required. The record of a retiring key stays, but mail of today does not need it.
+pub(super) async fn check(context: &Context<'_>, keys: &[DomainKey]) -> Vec<RecordCheck> {
     if keys.is_empty() {
         let check = RecordCheck::required("DKIM", format!("_domainkey.{}", context.domain), String::new());
         return vec![check.with(RecordStatus::Missing, Vec::new(), NO_KEY)];
     }
+    let signs = keys.iter().any(|key| key.state() == DkimState::Active);
     let mut checks = Vec::new();
-    for (n, key) in keys.iter().enumerate() {
-        let check = check_key(context, key).await;
-        checks.push(if n == 0 { check } else { check.advised() });
+    for (n, DomainKey { key, steps }) in keys.iter().enumerate() {
+        let check = match steps.state() {
+            DkimState::Retiring | DkimState::Retired => continue,
+            DkimState::Active => check_key(context, key).await,
+            // Without a signing key, the first one is what mail needs.
+            DkimState::Pending | DkimState::Published if n == 0 && !signs => check_key(context, key).await,
+            DkimState::Pending | DkimState::Published => check_key(context, key).await.advised(),
+        };
+        checks.push(check);
     }
     checks
 }
@@ -38,7 +45,7 @@ async fn check_key(context: &Context<'_>, key: &DkimKey) -> RecordCheck {
 }
 
 /// Whether a record publishes this key: `p=` must match apart from white space (RFC 6376 section 3.6.1).
-fn publishes(text: &str, key: &DkimKey) -> bool {
+pub(in crate::domains) fn publishes(text: &str, key: &DkimKey) -> bool {
     let tags = Tags::of(text);
     let published: String = tags.get("p").unwrap_or_default().chars().filter(|c| !c.is_whitespace()).collect();
     let kind = tags.get("k").unwrap_or("rsa");

@@ -12,6 +12,7 @@ mod tags;
 mod timed_dns;
 
 pub(super) use advice::ptr as check_pointers;
+pub(super) use dkim::publishes;
 pub(super) use spf::{extended as extended_spf, is_policy as is_spf};
 pub(crate) use spf_grammar::decisive as decisive_spf;
 
@@ -19,7 +20,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mailapi_backend::{Dns, DnsError};
-use mailapi_model::{DkimKey, DomainName, Timestamp};
+use mailapi_events::BrokenRecord;
+use mailapi_model::{DkimState, DomainKey, DomainName, Timestamp};
 
 use super::DomainError;
 use crate::{Caller, Service, is_local_name};
@@ -165,6 +167,34 @@ impl<'a> Context<'a> {
     }
 }
 
+/// A look at the records of a domain.
+pub(super) struct DnsLook {
+    /// The domain's keys that are not retired.
+    pub(super) keys: Vec<DomainKey>,
+    /// The result for each record.
+    pub(super) records: Vec<RecordCheck>,
+    /// Whether all required records are right; `None` if that is open.
+    pub(super) verdict: Option<bool>,
+    /// The time of the look.
+    pub(super) at: Timestamp,
+}
+
+impl DnsLook {
+    /// Returns the required records that are not right.
+    pub(super) fn broken(&self) -> Vec<BrokenRecord> {
+        let broken = self.records.iter().filter(|record| record.required && !record.status.is_accepted());
+        let shown = |record: &RecordCheck| BrokenRecord {
+            kind: record.kind,
+            name: record.name.clone(),
+            expected: record.expected.clone(),
+            found: record.found.iter().take(BrokenRecord::MAX_FOUND).map(|value| beginning(value)).collect(),
+            status: record.status.as_str(),
+            hint: record.hint.clone(),
+        };
+        broken.map(shown).collect()
+    }
+}
+
 impl Service {
     /// Checks the domain's records. A new DKIM key that is found becomes the signing key.
     ///
@@ -175,66 +205,71 @@ impl Service {
         if self.0.store.domains().get(name).await?.is_none() {
             return Err(DomainError::NotFound);
         }
-        let keys = self.keys_to_find(name).await?;
+        let look = self.look_at(name).await?;
+        match look.verdict {
+            Some(true) => self.set_verified(name, &look).await?,
+            Some(false) => self.set_unverified(name, &look).await?,
+            None => {}
+        }
+        self.step_dkim_keys(name, &look).await?;
+        let verified = look.verdict == Some(true);
+        Ok(DnsReport { domain: name.clone(), verified, checked_at: look.at, records: look.records })
+    }
+
+    /// Looks at the domain's records, without a cache. Changes nothing.
+    pub(super) async fn look_at(&self, name: &DomainName) -> Result<DnsLook, DomainError> {
+        let keys = self.keys_in_use(name).await?;
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let context = Context::new(&dns, name, &self.0.settings.mail_host).await;
         let (mail, policies, pointers) =
             tokio::join!(check_mail(&context, &keys), advice::policies(&context), advice::ptr(&context));
         let records = [mail, policies, pointers].concat();
-        let (verified, known) = verdict(&records);
-        let now = self.0.clock.now();
-        if known {
-            self.0.store.domains().set_verified(name, verified.then_some(now)).await?;
-            self.0.events.wake();
-        }
-        self.let_found_key_sign(name, &keys, &records).await?;
-        Ok(DnsReport { domain: name.clone(), verified, checked_at: now, records })
+        let verdict = verdict(&records);
+        Ok(DnsLook { keys, records, verdict, at: self.0.clock.now() })
     }
 
-    /// The signing key, and the newer key that waits for its record, if any.
-    pub(super) async fn keys_to_find(&self, name: &DomainName) -> Result<Vec<DkimKey>, DomainError> {
-        let keys = self.0.store.dkim_keys();
-        let current = keys.current(name).await?;
-        let newest = keys.newest(name).await?;
-        let waits = newest.filter(|newest| current.as_ref().is_none_or(|current| current.selector != newest.selector));
-        Ok(current.into_iter().chain(waits).collect())
-    }
-
-    async fn let_found_key_sign(
-        &self,
-        name: &DomainName,
-        keys: &[DkimKey],
-        records: &[RecordCheck],
-    ) -> Result<(), DomainError> {
-        let Some(newest) = keys.last() else { return Ok(()) };
-        let dns_name = newest.dns_name(name);
-        let found = records.iter().any(|record| record.name == dns_name && record.status == RecordStatus::Ok);
-        if !found {
-            return Ok(());
-        }
-        let keys = self.0.store.dkim_keys();
-        if keys.current(name).await?.is_none_or(|current| current.selector != newest.selector) {
-            keys.sign_with(name, &newest.selector, self.0.clock.now()).await?;
-            self.changed();
-            tracing::info!(domain = %name, selector = newest.selector, "the new DKIM key was found and signs");
-        }
+    pub(super) async fn set_verified(&self, name: &DomainName, look: &DnsLook) -> Result<(), DomainError> {
+        self.0.store.domains().set_verified(name, look.at).await?;
+        self.0.events.wake();
         Ok(())
+    }
+
+    pub(super) async fn set_unverified(&self, name: &DomainName, look: &DnsLook) -> Result<(), DomainError> {
+        self.0.store.domains().set_unverified(name, &look.broken(), look.at).await?;
+        self.0.events.wake();
+        Ok(())
+    }
+
+    /// Returns the keys of a domain whose records belong into DNS: those that sign first.
+    pub(super) async fn keys_in_use(&self, name: &DomainName) -> Result<Vec<DomainKey>, DomainError> {
+        let mut keys = self.0.store.dkim_keys().list(name).await?;
+        keys.retain(|key| key.state() != DkimState::Retired);
+        keys.sort_by_key(order_of_keys);
+        Ok(keys)
     }
 }
 
+/// The order in which the keys of a domain are shown: those that sign first.
+pub(super) fn order_of_keys(key: &DomainKey) -> (bool, DkimState) {
+    (key.state() != DkimState::Active, key.state())
+}
+
+fn beginning(value: &str) -> String {
+    value.chars().take(BrokenRecord::MAX_CHARACTERS).collect()
+}
+
 /// Checks the records that other servers need to exchange mail with the domain.
-pub(super) async fn check_mail(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
+pub(super) async fn check_mail(context: &Context<'_>, keys: &[DomainKey]) -> Vec<RecordCheck> {
     let (mx, spf, dkim, dmarc) =
         tokio::join!(mx::check(context), spf::check(context), dkim::check(context, keys), dmarc::check(context));
     [vec![mx, spf], dkim, vec![dmarc]].concat()
 }
 
-/// Whether all required records are right, and whether all of them could be checked.
-fn verdict(records: &[RecordCheck]) -> (bool, bool) {
+/// Whether all required records are right; `None` if not all of them could be checked.
+fn verdict(records: &[RecordCheck]) -> Option<bool> {
     let required = || records.iter().filter(|record| record.required);
-    let verified = required().all(|record| record.status.is_accepted());
-    let known = required().all(|record| record.status != RecordStatus::Error);
-    (verified, known)
+    let is_known = required().all(|record| record.status != RecordStatus::Error);
+    is_known.then(|| required().all(|record| record.status.is_accepted()))
 }
 
 /// The TXT records of a name; none if the name does not exist.

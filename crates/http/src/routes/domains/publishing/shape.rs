@@ -32,7 +32,7 @@ macro_rules! names {
 }
 
 names! {
-    /// `add`: adds a record, all others stay; `replace`: replaces or removes records.
+    /// `add`: adds a record, all others stay; `replace`: replaces records; `remove`: removes records.
     DnsChangeActionName: ChangeAction::ALL.map(ChangeAction::as_str);
     /// `pending`: the answer of the name server is not known yet; `applied`; `refused`: nothing was changed; `rolled_back`.
     DnsChangeStateName: ChangeState::ALL.map(ChangeState::as_str);

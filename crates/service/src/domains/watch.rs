@@ -1,0 +1,56 @@
+//! The look at the records of every domain once a day.
+
+use std::time::Duration;
+
+use mailapi_model::DomainName;
+
+use super::PublishError;
+use crate::{Service, Unavailable, is_local_name};
+
+/// Time between two looks at a domain.
+const USUAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time between two looks at a domain that was found broken, or has a key that waits for its record.
+const SOON: Duration = Duration::from_secs(60 * 60);
+
+/// Maximum number of domains in one step.
+const STEP: usize = 20;
+
+impl Service {
+    /// Looks at the records of domains whose last look is old. Returns whether more of them wait.
+    ///
+    /// A domain is unverified when two looks in a row have found a record that is not right: name servers that are being
+    /// changed answer anything for a moment.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store is. A domain that cannot be looked at does not stop the others.
+    pub async fn watch_domains_once(&self) -> Result<bool, Unavailable> {
+        // No record can be right for a server that others cannot find.
+        if is_local_name(&self.0.settings.mail_host) {
+            return Ok(false);
+        }
+        let (domains, now) = (self.0.store.domains(), self.0.clock.now());
+        let (usual, soon) = (now.minus(USUAL), now.minus(SOON));
+        let waiting = domains.to_look_at(usual, soon, STEP).await?;
+        for name in &waiting {
+            if domains.begin_look(name, soon, now).await? {
+                self.watch_domain(name).await.unwrap_or_else(|error| {
+                    tracing::warn!(domain = %name, %error, "could not look at the DNS records of a domain");
+                });
+            }
+        }
+        Ok(waiting.len() == STEP)
+    }
+
+    async fn watch_domain(&self, name: &DomainName) -> Result<(), PublishError> {
+        let look = self.look_at(name).await?;
+        match look.verdict {
+            Some(true) => self.set_verified(name, &look).await?,
+            Some(false) if self.0.store.domains().look_failed(name).await? => self.set_unverified(name, &look).await?,
+            Some(false) | None => {}
+        }
+        self.step_dkim_keys(name, &look).await?;
+        self.rotate_old_keys(name, &look).await?;
+        self.publish_keys(name).await
+    }
+}
