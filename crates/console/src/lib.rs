@@ -40,8 +40,8 @@ use axum::routing::{any, get, post};
 use mailapi_http::HttpState;
 
 use crate::pages::{
-    account, aliases, domains, events, lockouts, log_in, mail, messages, overview, permissions, queue, rules,
-    statistics, system, tokens, users, webhooks, write,
+    account, aliases, domains, events, lockouts, log_in, mail, messages, overview, permissions, publishing, queue,
+    rules, statistics, system, tokens, users, webhooks, write,
 };
 
 /// Every page, below `/console`.
@@ -59,6 +59,7 @@ pub fn routes() -> Router<HttpState> {
         .route("/console/queue/{queue_id}", post(queue::act))
         .route("/console/domains", get(domains::list).post(domains::create))
         .route("/console/domains/{domain}", get(domains::show).post(domains::act))
+        .route("/console/domains/{domain}/dns", get(publishing::show).post(publishing::act))
         .route("/console/mail", get(mail::choose))
         .route("/console/mail/{email}", get(mail::list))
         .route("/console/mail/{email}/{uid}", get(mail::show))

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use mailapi_http::HttpState;
-use mailapi_model::{DkimAlgorithm, Domain, DomainName, Page};
+use mailapi_model::{DkimAlgorithm, DkimState, Domain, DomainKey, DomainName, Page};
 use mailapi_service::domains::{DnsSetup, DomainChange, DomainError, WantedRecord};
 
 use crate::answer::{Answer, change, done, render};
@@ -89,7 +89,7 @@ struct DomainPage {
     records: Vec<Record>,
     zone_file: String,
     checked_at: Moment,
-    key: Option<Key>,
+    keys: Vec<Key>,
     is_admin: bool,
 }
 
@@ -108,7 +108,25 @@ struct Record {
 struct Key {
     selector: String,
     algorithm: &'static str,
-    created_at: Moment,
+    state: &'static str,
+    since: Moment,
+    /// What the state means, and what to do.
+    hint: &'static str,
+}
+
+impl From<DomainKey> for Key {
+    fn from(key: DomainKey) -> Self {
+        let (state, DomainKey { key, steps }) = (key.state(), key);
+        let (since, hint) = match state {
+            DkimState::Pending => (None, "Publish its record; it signs when the record is found."),
+            DkimState::Published => (steps.published_at, "It signs when every name server of the zone has its record."),
+            DkimState::Active => (steps.active_at, "It signs outgoing mail."),
+            DkimState::Retiring => (steps.retiring_at, "Keep its record: mail that it signed is under way."),
+            DkimState::Retired => (steps.retired_at, "Its record can be removed."),
+        };
+        let since = since.unwrap_or(key.created_at).into();
+        Self { selector: key.selector, algorithm: key.algorithm.as_str(), state: state.as_str(), since, hint }
+    }
 }
 
 impl Record {
@@ -133,13 +151,7 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Path(
     let (service, caller) = (state.service(), &session.caller);
     let domain = service.get_domain(caller, &name).await?;
     let DnsSetup { checked_at, records, zone_file, .. } = service.get_dns(caller, &name).await?;
-    let key = match service.get_dkim(caller, &name).await {
-        Ok(key) => {
-            Some(Key { selector: key.selector, algorithm: key.algorithm.as_str(), created_at: key.created_at.into() })
-        }
-        Err(DomainError::AwaitsApproval) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let keys = service.list_dkim_keys(caller, &name).await?;
     let frame = Frame::new(&session, domain.name.shown())
         .call("GET /domains/{domain}/dns", MANAGERS)
         .call("GET /domains/{domain}/verify", MANAGERS)
@@ -153,7 +165,7 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Path(
         records: records.into_iter().enumerate().map(Record::of).collect(),
         zone_file,
         checked_at: checked_at.into(),
-        key,
+        keys: keys.into_iter().map(Key::from).collect(),
         is_admin: caller.grants.admin().is_ok(),
     })
 }

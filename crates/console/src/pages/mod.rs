@@ -11,6 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod overview;
 pub(crate) mod permissions;
 mod preferences;
+pub(crate) mod publishing;
 pub(crate) mod queue;
 mod rule_form;
 pub(crate) mod rules;

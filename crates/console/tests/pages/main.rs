@@ -13,6 +13,7 @@ mod messages;
 mod overview;
 mod permissions;
 mod proof;
+mod publishing;
 mod queue;
 mod rights;
 mod rules;

@@ -27,6 +27,7 @@ const PAGES: &[Page] = &[
     Page("/console/statistics", Who::All),
     Page("/console/queue", Who::Admins),
     Page("/console/domains", Who::With(Permission::ManageDomains)),
+    Page("/console/domains/a.example/dns", Who::Admins),
     Page("/console/users", Who::With(Permission::ManageUsers)),
     Page("/console/aliases", Who::With(Permission::ManageUsers)),
     Page("/console/rules", Who::Owners),

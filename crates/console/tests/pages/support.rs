@@ -13,7 +13,13 @@ pub(crate) const PROOF: (&str, &str) = ("proof", PASSWORD);
 
 /// A server with an admin and two users in one domain.
 pub(crate) async fn server() -> TestApp {
+    server_named("mail.local").await
+}
+
+/// The same server under another host name.
+pub(crate) async fn server_named(host: &str) -> TestApp {
     let app = TestApp::start_with(|settings| {
+        settings.service.mail_host = host.to_owned();
         settings.service.admins.insert(ROOT.parse().unwrap());
     })
     .await;
