@@ -218,6 +218,40 @@ async fn a_restored_log_does_not_know_later_cursors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_code_in_a_backup_is_not_restored() {
+    let host = Host::new().await;
+    host.send("before the backup").await;
+    let file = host.work_dir.data().join("mailapi.db");
+    let schema = |file: &Path| -> Vec<(String, String)> {
+        let database = rusqlite::Connection::open(file).unwrap();
+        let mut rows =
+            database.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1").unwrap();
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    let ours = schema(&file);
+    let foreign = "
+        CREATE TABLE kept (address TEXT);
+        CREATE TRIGGER copies AFTER INSERT ON drop_messages BEGIN INSERT INTO kept VALUES ('eve@example.net'); END;
+        DROP TRIGGER sent_messages_added;
+        CREATE TRIGGER sent_messages_added AFTER INSERT ON sent_messages BEGIN DELETE FROM kept; END;
+        DROP VIEW mailapi_credentials;
+        CREATE VIEW mailapi_credentials (email, password_hash, active) AS SELECT address, '', TRUE FROM kept;
+        CREATE VIEW of_the_operator (address) AS SELECT address FROM kept;";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(foreign).unwrap();
+    host.backup(&[]);
+    let backups = host.backups();
+    let target = WorkDir::new();
+    let answer = target.run(&["restore", &backups]);
+    for object in ["trigger copies", "trigger sent_messages_added", "view mailapi_credentials"] {
+        assert!(answer.stderr.contains(&format!("\"object\":\"{object}\"")), "{object}: {}", answer.stderr);
+    }
+    let restored = schema(&target.data().join("mailapi.db"));
+    let others: Vec<&str> = restored.iter().filter(|row| !ours.contains(row)).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(others, ["kept", "of_the_operator"], "nothing runs a table or a view of the operator");
+    assert!(ours.iter().all(|row| restored.contains(row)), "the triggers and views are those of mailapi again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_backup_writes_only_what_changed() {
     let host = Host::new().await;
     // Attachments are not in the search index, which changes at any time.

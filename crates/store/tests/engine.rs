@@ -5,7 +5,9 @@ use std::sync::mpsc;
 
 use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
-use mailapi_store::sqlite::{Migration, Sqlite, SqliteSettings, check_database, copy_database};
+use mailapi_store::sqlite::{
+    Migration, Schema, Sqlite, SqliteSettings, check_database, copy_database, remove_foreign_code,
+};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -364,6 +366,35 @@ async fn a_migration_is_applied_whole_or_not_at_all() {
     assert!(sqlite.migrate("test", BROKEN, NOW).await.is_err());
     assert_eq!(sqlite.migrate("test", MENDED, NOW).await, Ok(1));
     assert_eq!(sqlite.migrate("test", MENDED, NOW).await, Ok(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_schema_is_refused() {
+    const MADE: Schema = Schema { component: "test", migrations: TABLES };
+    let damages = [
+        ("DROP TABLE children", "the file has no table children"),
+        ("DROP TABLE children; CREATE VIEW children AS SELECT name FROM parents", "the file has no table children"),
+        (
+            "CREATE TRIGGER hidden AFTER INSERT ON parents BEGIN DELETE FROM children; END;
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET name = 'other' WHERE name = 'hidden'",
+            "malformed",
+        ),
+    ];
+    let of_another_kind = ["table", "index", "view"].map(|kind| {
+        let hidden = "CREATE TRIGGER hidden AFTER INSERT ON parents BEGIN DELETE FROM children; END";
+        let renamed = format!("UPDATE sqlite_schema SET type = '{kind}' WHERE name = 'hidden'");
+        format!("{hidden}; PRAGMA writable_schema = ON; {renamed}")
+    });
+    let of_another_kind = of_another_kind.iter().map(|damage| (damage.as_str(), "malformed"));
+    for (damage, why) in damages.into_iter().chain(of_another_kind) {
+        let file = File::new();
+        file.open_with_tables().await.close().await;
+        assert_eq!(remove_foreign_code(&file.path, &[MADE]), Ok(vec![]));
+        Connection::open(&file.path).unwrap().execute_batch(damage).unwrap();
+        let refused = remove_foreign_code(&file.path, &[MADE]).unwrap_err().to_string();
+        assert!(refused.contains(why), "{damage}: {refused}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,6 +83,7 @@ pub use id::{ContentId, FolderId, MailboxId};
 pub use importing::{ImportFolder, ImportMessage, ImportOutcome, SourceUids, UidLoss};
 pub use renumber::BrokenMailbox;
 pub use restored::pass_over_used_numbers;
+pub use schema::MAIL_SCHEMA;
 use search_permits::SearchPermits;
 pub use transfer::{Appended, AppendedTogether, NewMessage, Transferred};
 
@@ -125,7 +126,7 @@ impl MessageStore {
         entropy: Arc<dyn Entropy>,
         buffer: Buffer,
     ) -> Result<Self, StoreError> {
-        sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
+        sqlite.migrate(MAIL_SCHEMA.component, MAIL_SCHEMA.migrations, clock.now()).await?;
         let search_permits = Arc::new(SearchPermits::new(settings.mailbox_searches));
         let opening = Semaphore::new(reading::OPENED_AT_ONCE as usize);
         Ok(Self(Arc::new(Inner {

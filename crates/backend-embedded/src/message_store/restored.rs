@@ -6,7 +6,7 @@ use mailapi_store::sqlite::Sqlite;
 use rusqlite::params;
 
 use super::renumber::HIGHEST_MODSEQ;
-use super::schema;
+use super::schema::MAIL_SCHEMA;
 
 /// More numbers than a folder used between a backup and its restore. A folder has enough for 4,000 restores.
 const PASSED_OVER: u32 = 1_000_000;
@@ -19,7 +19,7 @@ const PASSED_OVER: u32 = 1_000_000;
 /// # Errors
 /// If the database fails, or a newer version wrote it.
 pub async fn pass_over_used_numbers(sqlite: &Sqlite, now: Timestamp) -> Result<(), StoreError> {
-    sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, now).await?;
+    sqlite.migrate(MAIL_SCHEMA.component, MAIL_SCHEMA.migrations, now).await?;
     let job = |connection: &rusqlite::Connection| {
         // A folder whose numbers are used up, or whose modification sequence is damaged, gets new ones at the start.
         let sql = "UPDATE drop_folders SET uid_next = MIN(uid_next + ?1, ?2),

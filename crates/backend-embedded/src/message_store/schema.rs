@@ -1,11 +1,11 @@
 //! Schema of the message store.
 
-use mailapi_store::sqlite::Migration;
+use mailapi_store::sqlite::{Migration, Schema};
 
-/// Key of this schema's version in the file, which other components share.
-pub(crate) const COMPONENT: &str = "maildrop";
+/// The tables of the message store, in a file that other components share.
+pub const MAIL_SCHEMA: Schema = Schema { component: "maildrop", migrations: MIGRATIONS };
 
-pub(crate) const MIGRATIONS: &[Migration] = &[
+const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../../migrations/0001_maildrop.sql") },
     Migration { version: 2, sql: include_str!("../../migrations/0002_final_recipient.sql") },
     Migration { version: 3, sql: include_str!("../../migrations/0003_folded_in_full.sql") },

@@ -7,10 +7,11 @@ use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use mailapi_backend_embedded::message_store::pass_over_used_numbers;
+use mailapi_backend_embedded::message_store::{MAIL_SCHEMA, pass_over_used_numbers};
 use mailapi_files::{FileError, FileOwner, OpenDirectory};
 use mailapi_model::Timestamp;
-use mailapi_store::sqlite::{Sqlite, SqliteSettings, check_database};
+use mailapi_store::SQLITE_SCHEMA;
+use mailapi_store::sqlite::{Sqlite, SqliteSettings, check_database, remove_foreign_code};
 use rustix::fs::Mode;
 use sha2::{Digest, Sha256};
 
@@ -235,6 +236,10 @@ fn parent_in(path: &Path) -> &Path {
 /// Checks the database, and passes over the numbers that the server used after the backup.
 async fn prepare_database(path: &Path, now: Timestamp) -> Outcome {
     check_database(path).map_err(|error| about(path, error))?;
+    let removed = remove_foreign_code(path, &[SQLITE_SCHEMA, MAIL_SCHEMA]).map_err(|error| about(path, error))?;
+    for object in removed {
+        tracing::warn!(object, "not restored: mailapi did not make it");
+    }
     let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
     let sqlite = Sqlite::open(path, settings).map_err(|error| about(path, error))?;
     let passed = pass_over_used_numbers(&sqlite, now).await;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::config::DbConfig;
 
 use super::home::FileHome;
 use super::{SqliteSettings, open};
@@ -72,8 +71,7 @@ pub fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
 /// When the file cannot be read, or with the first fault that SQLite finds.
 pub fn check_database(file: &Path) -> Result<(), StoreError> {
     let connection = open::existing(file)?;
-    // The writer of a hostile file decides what its schema computes.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    open::distrust_schema(&connection)?;
     let finding: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if finding == "ok" { Ok(()) } else { Err(StoreError::unexpected(format!("the file is damaged: {finding}"))) }
 }

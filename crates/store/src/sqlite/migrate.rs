@@ -36,7 +36,7 @@ impl Sqlite {
     }
 }
 
-fn found(connection: &Connection, component: &str) -> Result<Option<u32>, StoreError> {
+pub(super) fn found(connection: &Connection, component: &str) -> Result<Option<u32>, StoreError> {
     let sql = "SELECT MAX(version) FROM schema_migrations WHERE component = $1";
     Ok(connection.query_row(sql, params![component], |row| row.get(0))?)
 }

@@ -19,6 +19,7 @@ mod migrate;
 mod open;
 mod readers;
 mod reserve;
+mod schema;
 mod search;
 mod settings;
 mod writer;
@@ -32,7 +33,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::fact_numbers::FactNumbers;
-pub use crate::migration::Migration;
+pub use crate::migration::{Migration, Schema};
 use crate::{ForeignChanges, StoreError};
 pub use copy::{CopyTarget, check_database, copy_database};
 use disk_room::DiskRoom;
@@ -46,6 +47,7 @@ pub use home_record::{HomeRecord, UnknownRecord};
 use job::Answered;
 use readers::{Owner, Readers};
 pub use reserve::reserve_of;
+pub use schema::remove_foreign_code;
 pub use settings::SqliteSettings;
 use writer::Writer;
 

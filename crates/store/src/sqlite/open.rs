@@ -105,6 +105,12 @@ pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
     Ok(Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE, false))?)
 }
 
+/// Forbids functions with side effects in the schema: the writer of a hostile file decides what its schema computes.
+pub(super) fn distrust_schema(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    Ok(())
+}
+
 /// Identity of a file: its device and its inode.
 pub(super) type FileId = (u64, u64);
 
