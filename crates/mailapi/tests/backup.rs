@@ -236,13 +236,14 @@ async fn foreign_code_in_a_backup_is_not_restored() {
         CREATE TRIGGER sent_messages_added AFTER INSERT ON sent_messages BEGIN DELETE FROM kept; END;
         DROP VIEW mailapi_credentials;
         CREATE VIEW mailapi_credentials (email, password_hash, active) AS SELECT address, '', TRUE FROM kept;
+        CREATE TRIGGER changes INSTEAD OF INSERT ON mailapi_credentials BEGIN DELETE FROM kept; END;
         CREATE VIEW of_the_operator (address) AS SELECT address FROM kept;";
     rusqlite::Connection::open(&file).unwrap().execute_batch(foreign).unwrap();
     host.backup(&[]);
     let backups = host.backups();
     let target = WorkDir::new();
     let answer = target.run(&["restore", &backups]);
-    for object in ["trigger copies", "trigger sent_messages_added", "view mailapi_credentials"] {
+    for object in ["trigger changes", "trigger copies", "trigger sent_messages_added", "view mailapi_credentials"] {
         assert!(answer.stderr.contains(&format!("\"object\":\"{object}\"")), "{object}: {}", answer.stderr);
     }
     let restored = schema(&target.data().join("mailapi.db"));

@@ -10,7 +10,7 @@ use super::open;
 use crate::StoreError;
 use crate::migration::{RECORD, Schema, refuse_newer};
 
-/// One object of a schema that is no index.
+/// A table, index, view or trigger of a schema.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SchemaObject {
     kind: String,
@@ -30,7 +30,8 @@ impl SchemaObject {
 
     fn drop_from(&self, connection: &Connection) -> Result<(), StoreError> {
         let name = self.name.replace('"', "\"\"");
-        Ok(connection.execute_batch(&format!("DROP {} \"{name}\"", self.kind))?)
+        // The triggers of a view are gone with it.
+        Ok(connection.execute_batch(&format!("DROP {} IF EXISTS \"{name}\"", self.kind))?)
     }
 }
 
