@@ -65,7 +65,7 @@ event_types! {
     DomainApproved = "domain.approved",
     /// The DNS records of a domain were verified.
     DomainVerified = "domain.verified",
-    /// The DNS records of a verified domain are no longer right.
+    /// Required DNS records of a verified domain are missing or wrong.
     DomainUnverified = "domain.unverified",
     /// A DKIM key of a domain took its next step.
     DomainDkimKeyChanged = "domain.dkim_key_changed",

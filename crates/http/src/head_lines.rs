@@ -6,7 +6,7 @@
 
 /// The beginning of a line that is kept: enough for a name of a field that ends a body, and its value.
 const KEPT: usize = 64;
-/// As much of another line as tells whether it is empty.
+/// The beginning of other lines that is kept: enough to see whether a line is empty.
 const KEPT_OF_OTHERS: usize = 2;
 /// What replaces a bare LF. No head has it anywhere, so the parser refuses the request.
 const SPOILED: u8 = 0;

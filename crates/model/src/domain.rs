@@ -106,6 +106,14 @@ named_values! {
     }
 }
 
+impl DkimState {
+    /// Returns whether a key waits until it may sign.
+    #[must_use]
+    pub const fn waits(self) -> bool {
+        matches!(self, Self::Pending | Self::Published)
+    }
+}
+
 /// When a DKIM key reached each step; `None` for steps that it did not reach. The first key of a domain signs at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DkimSteps {

@@ -29,11 +29,9 @@ impl DkimKeys<'_> {
     /// not exist.
     pub async fn insert(&self, domain: &DomainName, key: &DkimKey) -> Result<(), StoreError> {
         let mut statements = vec![insert_key(domain, key), self.event(domain, key, DkimState::Pending, key.created_at)];
-        let waits = |other: &DomainKey| matches!(other.state(), DkimState::Pending | DkimState::Published);
-        for other in self.list(domain).await?.iter().filter(|other| waits(other)) {
-            if other.key.algorithm == key.algorithm {
-                statements.extend(self.retired(domain, &other.key, key.created_at));
-            }
+        let replaces = |other: &&DomainKey| other.state().waits() && other.key.algorithm == key.algorithm;
+        for other in self.list(domain).await?.iter().filter(replaces) {
+            statements.extend(self.retired(domain, &other.key, key.created_at));
         }
         self.0.batch_with_lock(BatchLock::DkimKeys, statements).await.map(drop)
     }

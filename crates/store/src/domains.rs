@@ -185,8 +185,8 @@ impl Domains<'_> {
         Ok(self.0.batch(statements).await?.last().is_some_and(|change| change.touched > 0))
     }
 
-    /// Returns at most `limit` active domains whose last look at their records was at `usual` or before. A domain is also returned
-    /// if its last look was at `soon` or before, and found it broken or with a key that waits for its record.
+    /// Returns at most `limit` active domains whose records were last looked at at `usual` or before. After a look that
+    /// found a wrong record, or while a key waits for its record, `soon` counts instead.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -198,7 +198,8 @@ impl Domains<'_> {
     ) -> Result<Vec<DomainName>, StoreError> {
         let sql = "SELECT name, name_given FROM domains WHERE active AND (looked_at <= $1 OR looked_at <= $2 AND \
                    (verified_at IS NOT NULL AND failed_looks > 0 OR EXISTS (SELECT 1 FROM dkim_keys \
-                   WHERE dkim_keys.domain = domains.name AND signs_since IS NULL AND retired_at IS NULL))) ORDER BY looked_at, name LIMIT $3";
+                   WHERE dkim_keys.domain = domains.name AND signs_since IS NULL AND retired_at IS NULL))) \
+                   ORDER BY looked_at, name LIMIT $3";
         let rows = self.0.query(Stmt::new(sql).bind(usual).bind(soon).bind(crate::db::count(limit))).await?;
         rows.into_iter().map(|mut row| row.domain()).collect()
     }

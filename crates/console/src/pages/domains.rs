@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::show::{self, Moment};
 
 const PATH: &str = "/console/domains";
-const ADMINS: &str = "Admins.";
+pub(super) const ADMINS: &str = "Admins.";
 const MANAGERS: &str = "manage_domains on the domain, and admins.";
 
 #[derive(Template)]
@@ -75,7 +75,7 @@ pub(crate) async fn list(State(state): State<HttpState>, session: Session, Query
 pub(crate) async fn create(State(state): State<HttpState>, session: Session, Form(fields): Form) -> Answer {
     session.caller.grants.admin()?;
     let name: DomainName = fields.required("domain")?;
-    let (service, path) = (state.service().clone(), format!("{PATH}/{}", show::segment(name.as_str())));
+    let (service, path) = (state.service().clone(), path_of(&name));
     let description = fields.optional("description");
     change(async move { service.create_domain(&session.caller, name, description).await }).await?;
     done(&path, Note::DomainCreated)
@@ -196,7 +196,7 @@ pub(crate) async fn act(
     Form(fields): Form,
 ) -> Answer {
     let name = named(&name)?;
-    let (service, path) = (state.service().clone(), format!("{PATH}/{}", show::segment(name.as_str())));
+    let (service, path) = (state.service().clone(), path_of(&name));
     let set = |active| DomainChange { active: Some(active), description: None };
     match fields.text("act") {
         "verify" => verify(&state, &session, &name, path).await,
@@ -240,6 +240,11 @@ async fn verify(state: &HttpState, session: &Session, name: &DomainName, path: S
     render(&VerifiedPage { frame, path, is_verified: report.verified, records: records.collect() })
 }
 
-fn named(text: &str) -> Result<DomainName, Failure> {
+/// Returns the path of the page of a domain.
+pub(super) fn path_of(name: &DomainName) -> String {
+    format!("{PATH}/{}", show::segment(name.as_str()))
+}
+
+pub(super) fn named(text: &str) -> Result<DomainName, Failure> {
     text.parse().map_err(|_| DomainError::NotFound.into())
 }

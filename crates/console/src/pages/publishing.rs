@@ -5,10 +5,11 @@ use axum::extract::{Path, State};
 use mailapi_http::HttpState;
 use mailapi_model::{ChangeState, DomainName, Page, RecordSet, RecordedChange, SecretText, TsigAlgorithm, Violations};
 use mailapi_service::domains::{
-    AppliedPlan, AttemptedChange, DnsPlan, DomainError, PlanConflict, PlanOptions, PlannedChange, ProviderFields,
-    PublishError, ServerView,
+    AppliedPlan, AttemptedChange, DnsPlan, PlanConflict, PlanOptions, PlannedChange, ProviderFields, PublishError,
+    ServerView,
 };
 
+use super::domains::{self, ADMINS, named};
 use crate::answer::{Answer, change, done, render};
 use crate::failure::{Failure, in_words};
 use crate::fields::{Fields, Form, Query};
@@ -16,9 +17,7 @@ use crate::frame::Frame;
 use crate::note::Note;
 use crate::pager::Pager;
 use crate::session::Session;
-use crate::show::{self, Moment};
-
-const ADMINS: &str = "Admins.";
+use crate::show::Moment;
 
 #[derive(Template)]
 #[template(path = "publishing.html")]
@@ -30,7 +29,7 @@ struct PublishingPage {
     domain: String,
     provider: Option<Provider>,
     plan: Option<Plan>,
-    /// Why there is no plan, although there is a provider.
+    /// Why the plan could not be made.
     unplanned: Option<String>,
     changes: Vec<Made>,
     pager: Pager,
@@ -163,7 +162,7 @@ pub(crate) async fn show(
     });
     render(&PublishingPage {
         frame,
-        domain: domain_path(&name),
+        domain: domains::path_of(&name),
         path,
         provider,
         plan,
@@ -219,7 +218,7 @@ pub(crate) async fn act(
     let page = |frame: Frame, is_rollback, changes: Vec<AttemptedChange>| PublishedPage {
         frame,
         path: path_of(&name),
-        domain: domain_path(&name),
+        domain: domains::path_of(&name),
         is_rollback,
         changes: changes.into_iter().map(Attempted::from).collect(),
         servers: Vec::new(),
@@ -271,14 +270,6 @@ fn provider_in(fields: &Fields) -> Result<mailapi_model::DnsProvider, Violations
     .parse()
 }
 
-fn domain_path(name: &DomainName) -> String {
-    format!("/console/domains/{}", show::segment(name.as_str()))
-}
-
 fn path_of(name: &DomainName) -> String {
-    format!("{}/dns", domain_path(name))
-}
-
-fn named(text: &str) -> Result<DomainName, Failure> {
-    text.parse().map_err(|_| DomainError::NotFound.into())
+    format!("{}/dns", domains::path_of(name))
 }

@@ -22,9 +22,7 @@ impl Service {
     pub(super) async fn step_dkim_keys(&self, name: &DomainName, look: &DnsLook) -> Result<(), DomainError> {
         for DomainKey { key, steps } in &look.keys {
             let has_stepped = match steps.state() {
-                DkimState::Pending | DkimState::Published if is_found(name, key, look) => {
-                    self.step_found_key(name, key, look).await?
-                }
+                state if state.waits() && is_found(name, key, look) => self.step_found_key(name, key, look).await?,
                 DkimState::Retiring if steps.retiring_at.is_some_and(|since| since.plus(RETIRING) <= look.at) => {
                     self.0.store.dkim_keys().retire(name, key, look.at).await?
                 }
@@ -74,7 +72,7 @@ impl Service {
             let keys = || look.keys.iter().filter(|key| key.key.algorithm == algorithm);
             let is_old = |key: &DomainKey| key.steps.active_at.is_some_and(|since| since.plus(age) <= look.at);
             let is_due = keys().any(|key| key.state() == DkimState::Active && is_old(key));
-            if is_due && !keys().any(|key| matches!(key.state(), DkimState::Pending | DkimState::Published)) {
+            if is_due && !keys().any(|key| key.state().waits()) {
                 self.rotate_dkim(&Caller::operator(), name, algorithm).await?;
             }
         }

@@ -2,16 +2,14 @@
 
 use std::fmt::Write as _;
 
-use mailapi_model::{
-    DkimKey, DkimState, DnsProvider, DomainKey, DomainName, RecordData, RecordKind, RecordSet, SetChange,
-};
+use mailapi_model::{DkimKey, DnsProvider, DomainKey, DomainName, RecordData, RecordKind, RecordSet, SetChange};
 use sha2::{Digest, Sha256};
 
 use super::PublishError;
 use super::primary::{Current, Primary, PrimaryDns};
 use crate::domains::DomainError;
 use crate::domains::dns::{Publication, WantedRecord, wanted_records};
-use crate::domains::verify::{Context, TIME, TimedDns, extended_spf, is_spf, order_of_keys, publishes};
+use crate::domains::verify::{Context, TIME, TimedDns, extended_spf, in_use_and_retired, is_spf, publishes};
 use crate::{Caller, Service};
 
 /// Octets of a plan's id: enough that two plans never share one.
@@ -145,9 +143,7 @@ impl Service {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?.name;
         // The first question fails fast: all others would wait for a server that does not answer.
         primary.records(name.as_str(), RecordKind::Mx).await.map_err(PublishError::Unanswered)?;
-        let keys = self.0.store.dkim_keys().list(name).await?;
-        let (retired, mut keys): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.state() == DkimState::Retired);
-        keys.sort_by_key(order_of_keys);
+        let (keys, retired) = in_use_and_retired(self.0.store.dkim_keys().list(name).await?);
         let answers = PrimaryDns { primary, resolver: self.0.fresh_dns.as_ref() };
         let dns = TimedDns::new(&answers, TIME);
         let settings = &self.0.settings;

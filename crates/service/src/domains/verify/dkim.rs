@@ -13,17 +13,13 @@ pub(super) async fn check(context: &Context<'_>, keys: &[DomainKey]) -> Vec<Reco
         let check = RecordCheck::required("DKIM", format!("_domainkey.{}", context.domain), String::new());
         return vec![check.with(RecordStatus::Missing, Vec::new(), NO_KEY)];
     }
-    let signs = keys.iter().any(|key| key.state() == DkimState::Active);
     let mut checks = Vec::new();
-    for (n, DomainKey { key, steps }) in keys.iter().enumerate() {
-        let check = match steps.state() {
-            DkimState::Retiring | DkimState::Retired => continue,
-            DkimState::Active => check_key(context, key).await,
-            // Without a signing key, the first one is what mail needs.
-            DkimState::Pending | DkimState::Published if n == 0 && !signs => check_key(context, key).await,
-            DkimState::Pending | DkimState::Published => check_key(context, key).await.advised(),
-        };
-        checks.push(check);
+    let shown = keys.iter().filter(|key| key.state() == DkimState::Active || key.state().waits());
+    for (place, DomainKey { key, steps }) in shown.enumerate() {
+        let check = check_key(context, key).await;
+        // Keys that sign come first. Without one, mail needs the first key that waits.
+        let is_required = place == 0 || steps.state() == DkimState::Active;
+        checks.push(if is_required { check } else { check.advised() });
     }
     checks
 }

@@ -242,16 +242,15 @@ impl Service {
 
     /// Returns the keys of a domain whose records belong into DNS: those that sign first.
     pub(super) async fn keys_in_use(&self, name: &DomainName) -> Result<Vec<DomainKey>, DomainError> {
-        let mut keys = self.0.store.dkim_keys().list(name).await?;
-        keys.retain(|key| key.state() != DkimState::Retired);
-        keys.sort_by_key(order_of_keys);
-        Ok(keys)
+        Ok(in_use_and_retired(self.0.store.dkim_keys().list(name).await?).0)
     }
 }
 
-/// The order in which the keys of a domain are shown: those that sign first.
-pub(super) fn order_of_keys(key: &DomainKey) -> (bool, DkimState) {
-    (key.state() != DkimState::Active, key.state())
+/// Separates the keys whose records belong into DNS, those that sign first, from retired ones.
+pub(super) fn in_use_and_retired(keys: Vec<DomainKey>) -> (Vec<DomainKey>, Vec<DomainKey>) {
+    let (mut in_use, retired): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.state() != DkimState::Retired);
+    in_use.sort_by_key(|key| (key.state() != DkimState::Active, key.state()));
+    (in_use, retired)
 }
 
 fn beginning(value: &str) -> String {
