@@ -22,7 +22,7 @@ use super::header::Header;
 use super::limits::Limits;
 use super::source::Window;
 use super::structure::{self, Part};
-use super::transfer::TransferEncoding;
+use super::transfer::{TransferEncoding, decode};
 
 /// Why a message cannot be converted.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,8 @@ pub fn with_ascii_header(message: &Blob) -> Result<Blob, ConversionError> {
 /// [`ConversionError`] if a part may or can not be converted, or the message cannot be read.
 pub fn in_seven_bits(message: &Blob) -> Result<Blob, ConversionError> {
     let limits = Limits::default();
-    Converter { message, limits: &limits, messages: 0, memory_left: IN_MEMORY_BYTES }
+    let delimiters = Delimiters::default();
+    Converter { message, limits: &limits, messages: 0, memory_left: IN_MEMORY_BYTES, delimiters }
         .convert()
         .map(|(converted, _)| converted)
 }
@@ -80,6 +81,8 @@ struct Converter<'a> {
     /// Number of messages that it is in.
     messages: usize,
     memory_left: usize,
+    /// Those of its own multiparts, and of the multiparts that it is in.
+    delimiters: Delimiters,
 }
 
 /// New bytes for a range of the message.
@@ -89,6 +92,7 @@ impl Converter<'_> {
     /// Returns the converted message, and the memory that is left.
     fn convert(mut self) -> Result<(Blob, usize), ConversionError> {
         let parts = structure::read_parts(&mut Window::new(self.message, Window::PIECE, self.limits), self.limits)?;
+        self.delimiters.add(&parts);
         let signed = signed_ranges(&parts);
         let mut edits = Vec::new();
         for part in &parts {
@@ -149,7 +153,11 @@ impl Converter<'_> {
         // Without an empty line, the header would go on in the fields that a part of it gets.
         let is_open = part.has_parts && !ends_with_empty_line(&header);
         if !is_header_ascii || is_open || change != HeaderChange::None {
-            edits.push((part.header.clone(), rewritten(&header, change)?.into()));
+            let rewritten = rewritten(&header, change)?;
+            if self.delimiters.begin_a_line_of(&rewritten) {
+                return Err(ConversionError::Form);
+            }
+            edits.push((part.header.clone(), rewritten.into()));
         }
         Ok(())
     }
@@ -163,10 +171,21 @@ impl Converter<'_> {
     ) -> Result<(Blob, &'static str), ConversionError> {
         let is_text = part.media_type.starts_with("text/");
         match (part.encoding, part.media_type.as_str()) {
-            // Only the octets that do not belong there are changed.
-            (TransferEncoding::QuotedPrintable, _) => Ok((escaped(&body.to_bytes()?).into(), "quoted-printable")),
-            (TransferEncoding::Base64, _) => {
-                let ascii: Vec<u8> = body.to_bytes()?.iter().copied().filter(u8::is_ascii).collect();
+            // Only the octets that do not belong there are changed, unless a delimiter would appear.
+            (encoding @ TransferEncoding::QuotedPrintable, _) => {
+                let bytes = body.to_bytes()?;
+                let ascii = escaped(&bytes);
+                if self.delimiters.begin_a_line_of(&ascii) {
+                    return Ok(as_base64(&decode(encoding, &bytes).into()));
+                }
+                Ok((ascii.into(), "quoted-printable"))
+            }
+            (encoding @ TransferEncoding::Base64, _) => {
+                let bytes = body.to_bytes()?;
+                let ascii: Vec<u8> = bytes.iter().copied().filter(u8::is_ascii).collect();
+                if self.delimiters.begin_a_line_of(&ascii) {
+                    return Ok(as_base64(&decode(encoding, &bytes).into()));
+                }
                 Ok((ascii.into(), "base64"))
             }
             // A message has no encoding of its own: its parts have (RFC 2046 section 5.2.1).
@@ -176,6 +195,7 @@ impl Converter<'_> {
                     limits: self.limits,
                     messages: self.messages + 1,
                     memory_left: self.memory_left,
+                    delimiters: self.delimiters.clone(),
                 };
                 let (converted, memory_left) = inside.convert()?;
                 self.memory_left = memory_left;
@@ -190,8 +210,8 @@ impl Converter<'_> {
             _ if is_text && self.takes_memory(body) => {
                 let mut encoded = Vec::with_capacity(body.len() * 2);
                 QuotedPrintableEncoder::new().preserve_line_breaks().encode_into(&body.to_bytes()?, &mut encoded);
-                // A break within a line of the author must not begin a boundary.
-                if memmem::find(&encoded, b"=\r\n--").is_some() {
+                // A break within a line of the author, or an encoded character, can complete a delimiter.
+                if self.delimiters.begin_a_line_of(&encoded) {
                     return Ok(as_base64(body));
                 }
                 Ok((encoded.into(), "quoted-printable"))
@@ -212,6 +232,7 @@ impl Converter<'_> {
         covered.extend(parts.iter().filter(|part| !part.has_parts).map(|part| &part.body));
         covered.sort_by_key(|range| (range.start, range.end));
         let end = self.message.len();
+        let mask = self.delimiters.mask();
         let mut at = 0;
         for next in covered.into_iter().map(|range| (range.start, range.end)).chain([(end, end)]) {
             let gap = at..next.0.max(at);
@@ -220,12 +241,35 @@ impl Converter<'_> {
                 if is_within(signed, gap.start) {
                     return Err(ConversionError::Signed);
                 }
-                let masked: Vec<u8> = bytes.to_bytes()?.iter().map(|b| if b.is_ascii() { *b } else { b'?' }).collect();
+                let mask = mask.ok_or(ConversionError::Form)?;
+                let masked: Vec<u8> = bytes.to_bytes()?.iter().map(|b| if b.is_ascii() { *b } else { mask }).collect();
                 edits.push((gap, masked.into()));
             }
             at = at.max(next.1);
         }
         Ok(())
+    }
+}
+
+/// The lines that separate parts, without their ends. No conversion may complete one (RFC 2046 section 5.1.1).
+#[derive(Debug, Clone, Default)]
+struct Delimiters(Vec<Vec<u8>>);
+
+impl Delimiters {
+    fn add(&mut self, parts: &[Part]) {
+        let boundaries = parts.iter().filter_map(|part| part.content_type.parameter("boundary"));
+        self.0.extend(boundaries.map(|boundary| format!("--{}", boundary.trim_end()).into_bytes()));
+    }
+
+    /// Returns whether a line begins with one of them.
+    fn begin_a_line_of(&self, content: &[u8]) -> bool {
+        let later = memmem::find_iter(content, b"\n--").map(|at| at + 1);
+        std::iter::once(0).chain(later).any(|at| self.0.iter().any(|delimiter| content[at..].starts_with(delimiter)))
+    }
+
+    /// Returns a character that can replace others: none of the delimiters has it.
+    fn mask(&self) -> Option<u8> {
+        b"?*!#~".iter().copied().find(|mask| self.0.iter().all(|delimiter| !delimiter.contains(mask)))
     }
 }
 
@@ -385,6 +429,43 @@ mod tests {
     }
 
     #[test]
+    fn no_conversion_completes_a_delimiter() {
+        let part = |boundary: &str, part: &[u8]| {
+            let head = format!("Content-Type: multipart/mixed; boundary=\"{boundary}\"\r\n\r\n--{boundary}\r\n");
+            let end = format!("\r\n--{boundary}\r\n\r\nthe end\r\n--{boundary}--\r\n");
+            [head.as_bytes(), part, end.as_bytes()].concat()
+        };
+        let (encoded, plain) = ("Content-Transfer-Encoding: base64\r\n\r\n", "Content-Type: text/plain\r\n\r\n");
+        let quoted = "Content-Transfer-Encoding: quoted-printable\r\n\r\n";
+        let with = |head: &str, rest: &[u8]| [head.as_bytes(), rest].concat();
+        let inside = with("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n", &with(encoded, b"AAAA\r\n\xfc--b\r\nBBBB"));
+        for (boundary, content, leaf) in [
+            // An octet that is left out, before and after the delimiter.
+            ("b", with(encoded, b"AAAA\r\n--b\r\xff\nBBBB"), &b"\0\0\0l\x10\x41"[..]),
+            ("b", with(encoded, b"AAAA\r\n\xfc--b\r\nBBBB"), b"\0\0\0l\x10\x41"),
+            ("b", inside, b"\0\0\0l\x10\x41"),
+            // An octet that is written as the delimiter has it.
+            ("b=FC", with(quoted, b"a\r\n--b\xfc\r\nc"), b"a\r\n--b\xfc\r\nc"),
+            ("b=FC", with(plain, b"a\r\n--b\xfc\r\nc"), b"a\r\n--b\xfc\r\nc"),
+        ] {
+            let message = part(boundary, &content);
+            let converted = in_seven_bits(&Blob::from(message.clone())).unwrap().to_bytes().unwrap();
+            assert!(converted.is_ascii());
+            let mut after = Vec::new();
+            leaves(&PartTree::of(&converted), &converted, &mut after);
+            let shown = String::from_utf8_lossy(&converted);
+            assert_eq!(after, [leaf, b"the end"], "{shown}");
+        }
+        // Between the parts.
+        let mut message = part("b?", b"\r\nfirst");
+        message.extend_from_slice(b"--b\xff\r\n\r\nno part\r\n");
+        let converted = String::from_utf8(in_seven_bits(&message.into()).unwrap().to_bytes().unwrap().to_vec()).unwrap();
+        assert!(converted.ends_with("\r\n--b*\r\n\r\nno part\r\n"), "{converted}");
+        let all = part("b?*!#~", b"\r\nfirst\r\n--b?*!#~--\r\n\xfc");
+        assert!(matches!(in_seven_bits(&all.into()), Err(ConversionError::Form)));
+    }
+
+    #[test]
     fn a_header_without_its_empty_line_gets_one() {
         let digest = "Content-Type: multipart/digest; boundary=b\r\n--b\r\n\r\nSubject: für x\r\n\r\nHi\r\n--b--\r\n";
         let converted = converted(digest.as_bytes()).unwrap();
@@ -439,6 +520,9 @@ mod tests {
                 Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
                 Just("--a"), Just("--b"), Just("--a--"), Just(""), Just("Grüße"), Just("\u{0}= \t"), Just("Content-Type: text/html"),
                 Just("Content-Type: image/png; name=ü"), Just("Content-Transfer-Encoding: 8bit"), Just("Subject: für x <a@b>"),
+                Just("Content-Transfer-Encoding: base64"), Just("Content-Transfer-Encoding: quoted-printable"), Just("ü--a"),
+                Just("--aü"), Just("--bü--"), Just("Content-Type: multipart/mixed; boundary=\"a=C3=BC\""),
+                Just("Content-Type: multipart/mixed; boundary=\"b??--\""),
             ], 0..40),
         ) {
             let message = lines.join("\r\n").into_bytes();
