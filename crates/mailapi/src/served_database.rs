@@ -50,6 +50,7 @@ impl From<ReplacedDatabase> for Failure {
 /// Checks the files at a path before SQLite opens them. Returns the identities that they must keep, if a server runs.
 pub(crate) fn check(directory: &DataDir, file: &Path) -> Outcome<Result<Option<HomeRecord>, ReplacedDatabase>> {
     let give_up = Instant::now() + END_PATIENCE;
+    let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     loop {
         let Some(served) = directory.served()? else { return Ok(Ok(None)) };
         let Some(server) = served.server else {
@@ -60,8 +61,9 @@ pub(crate) fn check(directory: &DataDir, file: &Path) -> Outcome<Result<Option<H
             Err(StoreError::Moved(moved)) => moved,
             Err(error) => return Err(error.into()),
         };
-        // A server that ends removes its log a moment before it releases the lock.
-        if Instant::now() < give_up && !Path::new(&moved).exists() {
+        // A server that ends removes its log a moment before it releases the lock, and another command may create a new one.
+        let is_replaced = Path::new(&moved) == place && place.exists();
+        if !is_replaced && Instant::now() < give_up {
             thread::park_timeout(END_RETRY);
             continue;
         }

@@ -74,15 +74,24 @@ async fn nothing_is_written_to_a_file_that_was_renamed_or_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_reader_does_not_open_another_file() {
-    let file = File::new();
-    let sqlite = file.open_with_tables().await;
-    std::fs::rename(&file.path, file.path.with_file_name("elsewhere")).unwrap();
-    let other = file.open_with_tables().await;
-    insert(&other, "other").await.unwrap();
-    let read = sqlite.read(|connection| {
-        Ok::<i64, StoreError>(connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get(0))?)
-    });
-    assert!(matches!(read.await, Err(StoreError::Moved(_))));
+    for suffix in ["", "-wal", "-shm"] {
+        let file = File::new();
+        let sqlite = file.open_with_tables().await;
+        let place = PathBuf::from(format!("{}{suffix}", file.path.display()));
+        let elsewhere = file.path.with_file_name("elsewhere");
+        std::fs::rename(&place, &elsewhere).unwrap();
+        let count = || {
+            sqlite.read(|connection| {
+                Ok::<i64, StoreError>(connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get(0))?)
+            })
+        };
+        assert!(matches!(count().await, Err(StoreError::Moved(_))), "{suffix}");
+        assert!(!place.exists(), "{suffix}: the reader created it");
+        std::fs::copy(&elsewhere, &place).unwrap();
+        assert!(matches!(count().await, Err(StoreError::Moved(_))), "{suffix}");
+        std::fs::rename(&elsewhere, &place).unwrap();
+        assert_eq!(count().await, Ok(0), "{suffix}");
+    }
 }
 
 async fn names(sqlite: &Sqlite) -> Vec<String> {

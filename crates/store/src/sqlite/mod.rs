@@ -85,8 +85,9 @@ impl Sqlite {
         let place = FileHome::of(path)?;
         let home = place.record();
         let writer = Writer::start(connection, LogFile::of(path)?, (place, room), settings.clone())?;
-        let owner = Owner::Mailapi { file: open::file_id(path) };
-        let readers = Readers::new(path.to_owned(), settings, owner);
+        // Readers open the writer's files alone. A server that ran at the start may have ended since, and removed its log.
+        let settings = SqliteSettings { served: Some(home), ..settings };
+        let readers = Readers::new(path.to_owned(), settings, Owner::Mailapi);
         let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
         Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts, home, full })))
     }

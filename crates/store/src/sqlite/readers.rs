@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{SqliteSettings, home, open, run_guarded};
+use super::{SqliteSettings, open, run_guarded};
 use crate::StoreError;
 
 /// Connections for short reads, long reads and searches, opened on demand.
@@ -35,10 +35,7 @@ pub(super) struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// This server, which never replaces the file. Open connections are not checked: they read what the writer wrote.
-    Mailapi {
-        /// The file that the writer has open.
-        file: Option<open::FileId>,
-    },
+    Mailapi,
     /// Another program, which may replace the file. An open connection would continue to read the old one.
     Other,
 }
@@ -139,7 +136,7 @@ impl Pool {
         // Read the identity before opening. If the file is replaced in between, the connection is opened once
         // more, but never reads a stale file.
         let file = match self.owner {
-            Owner::Mailapi { file } => file,
+            Owner::Mailapi => None,
             Owner::Other => open::file_id(&self.path),
         };
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|idle| {
@@ -151,10 +148,6 @@ impl Pool {
             Some(Some(opened)) => Ok(opened),
             Some(None) => {
                 let connection = open::reader(&self.path, &self.settings, self.cache_kib)?;
-                if self.owner != Owner::Other && open::file_id(&self.path) != file {
-                    // It would read another database.
-                    return Err(home::moved(&self.path));
-                }
                 Ok(Opened { connection, file })
             }
         }

@@ -47,7 +47,7 @@ pub struct SqliteSettings {
     pub follows_links: bool,
     /// Size of the reserve beside the file, with which deletions work on a full disk. Default 0: there is none.
     pub reserve_bytes: u64,
-    /// The files that a running server has open. Others are not opened. Default none.
+    /// The files that a running server has open. Others are not opened at the start. Default none.
     pub served: Option<HomeRecord>,
 }
 
