@@ -1,8 +1,8 @@
 //! Records as JSON in the shapes of the API, for the command line.
 
 use mailapi_model::{
-    Alias, AppPassword, AppPasswordValue, DkimKey, Domain, RecordedChange, RuleFields, RuleSet, Secret, TokenRecord,
-    TokenValue, Violations,
+    Alias, AppPassword, AppPasswordValue, DkimKey, Domain, DomainKey, DomainName, RecordedChange, RuleFields, RuleSet,
+    Secret, TokenRecord, TokenValue, Violations,
 };
 use mailapi_service::Caller;
 use mailapi_service::domains::{AppliedPlan, AttemptedChange, DnsPlan, DnsSetup};
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::routes::aliases::AliasRecord;
 use crate::routes::domains::DomainRecord;
+use crate::routes::domains::dkim::DkimRecord;
 use crate::routes::domains::dns::DomainDns;
 use crate::routes::domains::publishing::{DnsApplied, DnsRolledBack, PlanRecord, RecordedDnsChange};
 use crate::routes::queue::QueuedMessageInfo;
@@ -95,6 +96,12 @@ pub fn domain_json(domain: Domain, key: Option<&DkimKey>) -> String {
         |key: &DkimKey| Published { dns_name: key.dns_name(&domain.name), dns_type: "TXT", dns_value: key.dns_value() };
     let dkim = key.map(published);
     text(&Shown { domain: domain.into(), dkim })
+}
+
+/// The DKIM keys of a domain; null if it has none.
+#[must_use]
+pub fn dkim_json(domain: &DomainName, keys: Vec<DomainKey>) -> String {
+    text(&DkimRecord::of(domain, keys))
 }
 
 /// A list of records.

@@ -26,7 +26,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// Time between two searches for domains whose DNS records were not looked at for long.
+/// Time between two searches for domains whose DNS records were not checked for long.
 const WATCH_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Interval between two reads of all mailboxes of a user database that is not ours. A login reads its own mailbox at
 /// once, so this only delays the names and quotas of others.
@@ -316,7 +316,7 @@ async fn watch_domains(service: Service, mut ticks: Ticks) {
                 () = ticks.stopped() => return,
                 done = service.watch_domains_once() => {
                     more = done.as_ref().is_ok_and(|more| *more);
-                    log_failure("failed to look at the DNS records of domains", done);
+                    log_failure("failed to check the DNS records of domains", done);
                 }
             }
         }

@@ -368,6 +368,8 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["domain", "add", "example.org"], 1),
     (&["domain", "list"], 1),
     (&["domain", "show", "example.org"], 1),
+    (&["domain", "dkim", "list", "example.org"], 1),
+    (&["domain", "dkim", "rotate", "example.org"], 1),
     (&["domain", "dns", "example.org"], 1),
     (&["domain", "dns", "plan", "example.org"], 1),
     (&["domain", "dns", "history", "example.org"], 1),
@@ -519,6 +521,36 @@ fn records_are_shown_to_people_and_as_json() {
     let dkim = &json(&["domain", "show", "example.org"])["dkim"];
     assert!(member(dkim, "dns_name").ends_with("._domainkey.example.org"), "{dkim}");
     assert!(work_dir.run(&["domain", "show", "example.org"]).answer().contains(&member(dkim, "dns_value")));
+}
+
+#[test]
+fn keys_are_created_and_listed_with_their_records() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    let keys = |arguments: &[&str]| -> serde_json::Value {
+        let shown: serde_json::Value = serde_json::from_str(&work_dir.run(arguments).answer()).unwrap();
+        shown["keys"].clone()
+    };
+    let states = |keys: &serde_json::Value| -> Vec<(String, String)> {
+        let member = |key: &serde_json::Value, name: &str| key[name].as_str().unwrap().to_owned();
+        keys.as_array().unwrap().iter().map(|key| (member(key, "algorithm"), member(key, "state"))).collect()
+    };
+    let of = |algorithm: &str, state: &str| (algorithm.to_owned(), state.to_owned());
+    let made = keys(&["domain", "dkim", "rotate", "example.org", "--algorithm", "ed25519-sha256", "--json"]);
+    assert_eq!(states(&made), [of("ed25519-sha256", "pending"), of("rsa-sha256", "active")]);
+    // A newer key of the same algorithm takes the place of one that waits.
+    let made = keys(&["domain", "dkim", "rotate", "example.org", "--algorithm", "ed25519-sha256", "--json"]);
+    let all = [of("ed25519-sha256", "pending"), of("rsa-sha256", "active"), of("ed25519-sha256", "retired")];
+    assert_eq!(states(&made), all);
+    assert_eq!(made, keys(&["domain", "dkim", "list", "example.org", "--json"]));
+    let shown = work_dir.run(&["domain", "dkim", "list", "example.org"]).answer();
+    for (at, key) in made.as_array().unwrap().iter().enumerate() {
+        let [selector, value] = ["selector", "dns_value"].map(|name| key[name].as_str().unwrap());
+        assert!(shown.lines().any(|line| line.starts_with(selector)), "{shown}");
+        assert_eq!(shown.contains(value), at < 2, "the record of a retired key is not wanted: {shown}");
+    }
+    let refused = work_dir.run(&["domain", "dkim", "rotate", "example.org", "--algorithm", "md5"]).complaint();
+    assert!(refused.contains("must be rsa-sha256 or ed25519-sha256"), "{refused}");
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Domains<'_> {
         let is_new = "SELECT 1 FROM domains WHERE name = $9 AND verified_at IS NULL";
         let event = domain_event(EventType::DomainVerified, name, at, self.0.next_fact());
         let event = Log::of(self.0).insert_if_found(&event, is_new, name);
-        let sql = "UPDATE domains SET verified_at = $2, failed_looks = 0 WHERE name = $1";
+        let sql = "UPDATE domains SET verified_at = $2, failed_checks = 0 WHERE name = $1";
         self.last_touched(vec![event, Stmt::new(sql).bind(name).bind(at)]).await
     }
 
@@ -185,42 +185,42 @@ impl Domains<'_> {
         Ok(self.0.batch(statements).await?.last().is_some_and(|change| change.touched > 0))
     }
 
-    /// Returns at most `limit` active domains whose records were last looked at at `usual` or before. After a look that
+    /// Returns at most `limit` active domains whose records were last checked at `usual` or before. After a check that
     /// found a wrong record, or while a key waits for its record, `soon` counts instead.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn to_look_at(
+    pub async fn due_for_check(
         &self,
         usual: Timestamp,
         soon: Timestamp,
         limit: usize,
     ) -> Result<Vec<DomainName>, StoreError> {
-        let sql = "SELECT name, name_given FROM domains WHERE active AND (looked_at <= $1 OR looked_at <= $2 AND \
-                   (verified_at IS NOT NULL AND failed_looks > 0 OR EXISTS (SELECT 1 FROM dkim_keys \
+        let sql = "SELECT name, name_given FROM domains WHERE active AND (checked_at <= $1 OR checked_at <= $2 AND \
+                   (verified_at IS NOT NULL AND failed_checks > 0 OR EXISTS (SELECT 1 FROM dkim_keys \
                    WHERE dkim_keys.domain = domains.name AND signs_since IS NULL AND retired_at IS NULL))) \
-                   ORDER BY looked_at, name LIMIT $3";
+                   ORDER BY checked_at, name LIMIT $3";
         let rows = self.0.query(Stmt::new(sql).bind(usual).bind(soon).bind(crate::db::count(limit))).await?;
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 
-    /// Begins a look at the records of a domain; returns false if another node has begun one since `after`.
+    /// Begins a check of the records of a domain; returns false if another node has begun one since `after`.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn begin_look(&self, name: &DomainName, after: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
-        let sql = "UPDATE domains SET looked_at = $3 WHERE name = $1 AND looked_at <= $2";
+    pub async fn begin_check(&self, name: &DomainName, after: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE domains SET checked_at = $3 WHERE name = $1 AND checked_at <= $2";
         Ok(self.0.execute(Stmt::new(sql).bind(name).bind(after).bind(now)).await?.touched > 0)
     }
 
-    /// Records that a look found a record that is not correct; returns whether the one before did, too.
+    /// Records that a check found a record that is not correct; returns whether the one before did, too.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn look_failed(&self, name: &DomainName) -> Result<bool, StoreError> {
-        let sql = "UPDATE domains SET failed_looks = failed_looks + 1 WHERE name = $1";
+    pub async fn check_failed(&self, name: &DomainName) -> Result<bool, StoreError> {
+        let sql = "UPDATE domains SET failed_checks = failed_checks + 1 WHERE name = $1";
         self.0.execute(Stmt::new(sql).bind(name)).await?;
-        let sql = "SELECT 1 FROM domains WHERE name = $1 AND failed_looks > 1";
+        let sql = "SELECT 1 FROM domains WHERE name = $1 AND failed_checks > 1";
         Ok(self.0.first(Stmt::new(sql).bind(name)).await?.is_some())
     }
 

@@ -6,6 +6,7 @@ use mailapi_model::{Domain, DomainName};
 use mailapi_service::Service;
 
 use super::confirm::confirm;
+use super::dkim;
 use super::dns::{self, DomainDns};
 use super::pages::every_page;
 use super::table::{fields, table};
@@ -37,6 +38,9 @@ pub(super) enum Command {
     },
     /// Show the DNS records that a mail domain needs, and which are published; plan and make changes
     Dns(DomainDns),
+    /// Show the DKIM keys of a mail domain with their steps and records; create a new one
+    #[command(subcommand)]
+    Dkim(dkim::Command),
     /// Remove a mail domain that has no users
     Remove {
         /// The domain's name
@@ -57,6 +61,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::List(shown) => list(&service, &shown).await,
         Command::Show { name, shown } => show(&service, &name, &shown).await,
         Command::Dns(dns) => dns::run_of_domain(&service, dns).await,
+        Command::Dkim(command) => dkim::run(&service, command).await,
         Command::Remove { name, force, yes } => remove(&service, &name, force, yes).await,
     })
     .await
@@ -80,7 +85,8 @@ async fn list(service: &Service, shown: &Shown) -> Outcome {
 async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
     let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
     // A domain that waits for approval has no DKIM key yet.
-    let key = service.get_dkim(&caller(), name).await.ok();
+    let key = service.list_dkim_keys(&caller(), name).await.map_err(|error| about(name, error))?;
+    let key = key.into_iter().next().map(|key| key.key);
     if shown.json {
         return print(&domain_json(domain, key.as_ref()));
     }
@@ -108,7 +114,7 @@ async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) ->
     service.delete_domain(&caller(), name, force).await.map_err(|error| about(name, error))
 }
 
-fn about(name: &DomainName, error: impl std::error::Error) -> Failure {
+pub(super) fn about(name: &DomainName, error: impl std::error::Error) -> Failure {
     Failure::new(format!("{}: {error}", name.shown()))
 }
 

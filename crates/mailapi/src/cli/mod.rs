@@ -6,6 +6,7 @@ mod app_password;
 mod backup;
 mod config;
 mod confirm;
+mod dkim;
 mod dns;
 mod doctor;
 mod domain;

@@ -14,18 +14,8 @@ use crate::{Caller, Service, Unavailable};
 const KEYS_PER_DAY: u8 = 99;
 
 impl Service {
-    /// Returns the domain's newest key, whose record must be in DNS.
-    ///
-    /// # Errors
-    /// [`DomainError::AwaitsApproval`] if the domain has no key; see [`DomainError`].
-    pub async fn get_dkim(&self, caller: &Caller, name: &DomainName) -> Result<DkimKey, DomainError> {
-        caller.grants.may_manage_domain(name)?;
-        self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        let newest = self.0.store.dkim_keys().list(name).await?.into_iter().next();
-        newest.map(|key| key.key).ok_or(DomainError::AwaitsApproval)
-    }
-
-    /// Returns the domain's keys with their steps, newest first; those that are retired follow the others.
+    /// Returns the domain's keys with their steps, newest first; those that are retired follow the others. A domain that
+    /// waits for approval has none.
     ///
     /// # Errors
     /// See [`DomainError`].

@@ -1,4 +1,4 @@
-//! The look at the records of every domain once a day.
+//! The check of the records of every domain once a day.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use mailapi_model::DomainName;
 use super::PublishError;
 use crate::{Service, Unavailable, is_local_name};
 
-/// Time between two looks at a domain.
+/// Time between two checks of a domain.
 const USUAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Time between two looks at a domain that was found broken, or has a key that waits for its record.
+/// Time between two checks of a domain that was found broken, or has a key that waits for its record.
 const SOON: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of domains in one step.
 const STEP: usize = 20;
 
 impl Service {
-    /// Looks at the records of domains whose last look is old. Returns whether more of them wait.
+    /// Checks the records of domains whose last check is old. Returns whether more of them wait.
     ///
-    /// A domain is unverified when two looks in a row have found a record that is not right: name servers that are being
+    /// A domain is unverified when two checks in a row have found a record that is not right: name servers that are being
     /// changed answer anything for a moment.
     ///
     /// # Errors
-    /// [`Unavailable`] if the store is. A domain that cannot be looked at does not stop the others.
+    /// [`Unavailable`] if the store is. A domain that cannot be checked does not stop the others.
     pub async fn watch_domains_once(&self) -> Result<bool, Unavailable> {
         // No record can be right for a server that others cannot find.
         if is_local_name(&self.0.settings.mail_host) {
@@ -31,11 +31,11 @@ impl Service {
         }
         let (domains, now) = (self.0.store.domains(), self.0.clock.now());
         let (usual, soon) = (now.minus(USUAL), now.minus(SOON));
-        let waiting = domains.to_look_at(usual, soon, STEP).await?;
+        let waiting = domains.due_for_check(usual, soon, STEP).await?;
         for name in &waiting {
-            if domains.begin_look(name, soon, now).await? {
+            if domains.begin_check(name, soon, now).await? {
                 self.watch_domain(name).await.unwrap_or_else(|error| {
-                    tracing::warn!(domain = %name, %error, "could not look at the DNS records of a domain");
+                    tracing::warn!(domain = %name, %error, "could not check the DNS records of a domain");
                 });
             }
         }
@@ -43,14 +43,16 @@ impl Service {
     }
 
     async fn watch_domain(&self, name: &DomainName) -> Result<(), PublishError> {
-        let look = self.look_at(name).await?;
-        match look.verdict {
-            Some(true) => self.set_verified(name, &look).await?,
-            Some(false) if self.0.store.domains().look_failed(name).await? => self.set_unverified(name, &look).await?,
+        let check = self.check_records(name).await?;
+        match check.verdict {
+            Some(true) => self.set_verified(name, &check).await?,
+            Some(false) if self.0.store.domains().check_failed(name).await? => {
+                self.set_unverified(name, &check).await?
+            }
             Some(false) | None => {}
         }
-        self.step_dkim_keys(name, &look).await?;
-        self.rotate_old_keys(name, &look).await?;
+        self.step_dkim_keys(name, &check).await?;
+        self.rotate_old_keys(name, &check).await?;
         self.publish_keys(name).await
     }
 }

@@ -1,4 +1,4 @@
-//! The daily look at the records of every domain, and the steps of DKIM keys.
+//! The daily check of the records of every domain, and the steps of DKIM keys.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Watched {
         self.app.dns.set_txt(&key.dns_name(&self.name), &[&key.dns_value()]);
     }
 
-    async fn look_after(&self, time: Duration) {
+    async fn check_after(&self, time: Duration) {
         self.app.clock.advance(time);
         assert!(!self.app.service.watch_domains_once().await.unwrap(), "one domain is all");
     }
@@ -89,20 +89,20 @@ impl Watched {
 }
 
 #[tokio::test]
-async fn what_breaks_is_an_event_after_two_looks() {
+async fn what_breaks_is_an_event_after_two_checks() {
     let watched = Watched::new().await;
-    watched.look_after(DAY).await;
-    assert!(watched.is_verified().await, "the first look finds what was published by hand");
+    watched.check_after(DAY).await;
+    assert!(watched.is_verified().await, "the first check finds what was published by hand");
     watched.app.dns.set_mx("example.org", &["old.example.com"]);
-    watched.look_after(HOUR * 23).await;
-    watched.look_after(HOUR).await;
-    assert!(watched.is_verified().await, "one look can see a change that is not complete");
-    watched.look_after(HOUR - Duration::from_secs(1)).await;
-    assert!(watched.is_verified().await, "too early for the second look");
-    watched.look_after(Duration::from_secs(2)).await;
+    watched.check_after(HOUR * 23).await;
+    watched.check_after(HOUR).await;
+    assert!(watched.is_verified().await, "one check can see a change that is not complete");
+    watched.check_after(HOUR - Duration::from_secs(1)).await;
+    assert!(watched.is_verified().await, "too early for the second check");
+    watched.check_after(Duration::from_secs(2)).await;
     assert!(!watched.is_verified().await);
     watched.app.dns.set_mx("example.org", &[HOST]);
-    watched.look_after(DAY).await;
+    watched.check_after(DAY).await;
     assert!(watched.is_verified().await);
     assert_eq!(watched.events().await, ["domain.verified", "domain.unverified", "domain.verified"]);
 }
@@ -110,35 +110,35 @@ async fn what_breaks_is_an_event_after_two_looks() {
 #[tokio::test]
 async fn a_record_that_was_mended_in_time_is_no_event() {
     let watched = Watched::new().await;
-    watched.look_after(DAY).await;
+    watched.check_after(DAY).await;
     for _ in 0..2 {
         watched.app.dns.set_mx("example.org", &["old.example.com"]);
-        watched.look_after(DAY).await;
+        watched.check_after(DAY).await;
         watched.app.dns.set_mx("example.org", &[HOST]);
-        watched.look_after(HOUR).await;
-        watched.look_after(HOUR).await;
+        watched.check_after(HOUR).await;
+        watched.check_after(HOUR).await;
     }
     // Name servers that do not answer prove nothing.
     watched.app.dns.silence("example.org");
     for _ in 0..4 {
-        watched.look_after(DAY).await;
+        watched.check_after(DAY).await;
     }
     assert!(watched.is_verified().await);
     assert_eq!(watched.events().await, ["domain.verified"]);
 }
 
 #[tokio::test]
-async fn a_server_with_a_local_name_looks_at_nothing() {
+async fn a_server_with_a_local_name_checks_nothing() {
     let app = TestApp::start_with(|settings| settings.service.mail_host = "mail.local".to_owned()).await;
     app.domain("example.org").await;
     app.clock.advance(DAY);
     app.service.watch_domains_once().await.unwrap();
-    let waiting = app.store.domains().to_look_at(app.clock.now(), app.clock.now(), 10).await.unwrap();
-    assert_eq!(waiting.len(), 1, "no look has begun");
+    let waiting = app.store.domains().due_for_check(app.clock.now(), app.clock.now(), 10).await.unwrap();
+    assert_eq!(waiting.len(), 1, "no check has begun");
 }
 
 #[tokio::test]
-async fn many_domains_are_looked_at_in_steps() {
+async fn many_domains_are_checked_in_steps() {
     let watched = Watched::new().await;
     for number in 0..20 {
         watched.app.domain(&format!("d{number}.example")).await;
@@ -149,7 +149,7 @@ async fn many_domains_are_looked_at_in_steps() {
     assert!(watched.is_verified().await);
     let soon = watched.app.clock.now();
     let day_ago = soon.minus(DAY);
-    assert_eq!(watched.app.store.domains().to_look_at(day_ago, day_ago, 99).await.unwrap(), []);
+    assert_eq!(watched.app.store.domains().due_for_check(day_ago, day_ago, 99).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -157,20 +157,20 @@ async fn a_key_signs_when_each_name_server_has_it_and_retires_later() {
     use DkimAlgorithm::Rsa2048;
     let watched = Watched::new().await;
     watched.rotate(Rsa2048).await;
-    watched.look_after(HOUR).await;
+    watched.check_after(HOUR).await;
     assert_eq!(watched.keys().await, [(Rsa2048, DkimState::Pending), (Rsa2048, DkimState::Active)]);
     watched.publish_newest().await;
     watched.app.dns.set_late("192.0.2.54", true);
-    watched.look_after(HOUR).await;
+    watched.check_after(HOUR).await;
     assert_eq!(watched.keys().await, [(Rsa2048, DkimState::Published), (Rsa2048, DkimState::Active)]);
     watched.app.dns.set_late("192.0.2.54", false);
-    watched.look_after(HOUR).await;
+    watched.check_after(HOUR).await;
     assert_eq!(watched.keys().await, [(Rsa2048, DkimState::Active), (Rsa2048, DkimState::Retiring)]);
     for _ in 0..7 {
-        watched.look_after(DAY).await;
+        watched.check_after(DAY).await;
     }
     assert_eq!(watched.keys().await[1].1, DkimState::Retiring, "mail that it signed is under way");
-    watched.look_after(DAY).await;
+    watched.check_after(DAY).await;
     assert_eq!(watched.keys().await, [(Rsa2048, DkimState::Active), (Rsa2048, DkimState::Retired)]);
     let states = ["pending", "published", "active", "retiring", "retired"];
     let steps: Vec<_> = states.iter().map(|state| format!("domain.dkim_key_changed {state}")).collect();
@@ -184,17 +184,17 @@ async fn old_keys_of_both_algorithms_are_replaced_alone() {
     let watched = Watched::with(Some(DAY * 90)).await;
     watched.rotate(Ed25519).await;
     watched.publish_newest().await;
-    watched.look_after(DAY).await;
+    watched.check_after(DAY).await;
     assert_eq!(watched.keys().await, [(Ed25519, DkimState::Active), (Rsa2048, DkimState::Active)]);
     let secret = Secret::new(b"secret".to_vec());
     let key = TsigKey { name: "mailapi".to_owned(), algorithm: TsigAlgorithm::HmacSha256, secret };
     let provider = DnsProvider { server: "192.0.2.53".to_owned(), key };
     watched.app.store.dns_providers().set(&watched.name, &provider).await.unwrap();
-    watched.look_after(DAY * 89).await;
+    watched.check_after(DAY * 89).await;
     assert_eq!(watched.keys().await.len(), 3, "the key of the domain is 90 days old, the other one is not");
-    watched.look_after(DAY).await;
+    watched.check_after(DAY).await;
     for _ in 0..10 {
-        watched.look_after(DAY).await;
+        watched.check_after(DAY).await;
     }
     use DkimState::{Active, Retired};
     let all = [(Ed25519, Active), (Rsa2048, Active), (Ed25519, Retired), (Rsa2048, Retired)];

@@ -13,6 +13,6 @@ UPDATE dkim_keys SET retiring_at = (
 UPDATE dkim_keys SET retired_at = created_at, private_key = x'' WHERE signs_since IS NULL AND EXISTS (
     SELECT 1 FROM dkim_keys AS newer WHERE newer.domain = dkim_keys.domain AND newer.id > dkim_keys.id
 );
--- When the records were last looked at without a request, and how many of the last looks found one that is not right.
-ALTER TABLE domains ADD COLUMN looked_at BIGINT NOT NULL DEFAULT 0;
-ALTER TABLE domains ADD COLUMN failed_looks BIGINT NOT NULL DEFAULT 0;
+-- When the records were last checked without a request, and how many of the last checks found one that is not right.
+ALTER TABLE domains ADD COLUMN checked_at BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE domains ADD COLUMN failed_checks BIGINT NOT NULL DEFAULT 0;

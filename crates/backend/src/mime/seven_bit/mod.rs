@@ -438,7 +438,8 @@ mod tests {
         let (encoded, plain) = ("Content-Transfer-Encoding: base64\r\n\r\n", "Content-Type: text/plain\r\n\r\n");
         let quoted = "Content-Transfer-Encoding: quoted-printable\r\n\r\n";
         let with = |head: &str, rest: &[u8]| [head.as_bytes(), rest].concat();
-        let inside = with("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n", &with(encoded, b"AAAA\r\n\xfc--b\r\nBBBB"));
+        let inside =
+            with("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n", &with(encoded, b"AAAA\r\n\xfc--b\r\nBBBB"));
         for (boundary, content, leaf) in [
             // An octet that is left out, before and after the delimiter.
             ("b", with(encoded, b"AAAA\r\n--b\r\xff\nBBBB"), &b"\0\0\0l\x10\x41"[..]),
@@ -459,7 +460,8 @@ mod tests {
         // Between the parts.
         let mut message = part("b?", b"\r\nfirst");
         message.extend_from_slice(b"--b\xff\r\n\r\nno part\r\n");
-        let converted = String::from_utf8(in_seven_bits(&message.into()).unwrap().to_bytes().unwrap().to_vec()).unwrap();
+        let converted =
+            String::from_utf8(in_seven_bits(&message.into()).unwrap().to_bytes().unwrap().to_vec()).unwrap();
         assert!(converted.ends_with("\r\n--b*\r\n\r\nno part\r\n"), "{converted}");
         let all = part("b?*!#~", b"\r\nfirst\r\n--b?*!#~--\r\n\xfc");
         assert!(matches!(in_seven_bits(&all.into()), Err(ConversionError::Form)));

@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainKey, DomainName};
+use mailapi_model::{DkimAlgorithm, DomainKey, DomainName};
+use mailapi_service::domains::DomainError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -101,8 +102,10 @@ impl DkimKeySteps {
 }
 
 impl DkimRecord {
-    fn new(domain: &DomainName, key: DkimKey, keys: Vec<DomainKey>) -> Self {
-        Self {
+    /// Returns the record of a domain with these keys; `None` if there is none.
+    pub(crate) fn of(domain: &DomainName, keys: Vec<DomainKey>) -> Option<Self> {
+        let key = keys.first()?.key.clone();
+        Some(Self {
             success: true,
             domain: domain.shown().to_owned(),
             dns_name: key.dns_name(domain),
@@ -113,7 +116,7 @@ impl DkimRecord {
             public_key: key.public_key,
             created_at: key.created_at.into(),
             keys: keys.into_iter().map(|key| DkimKeySteps::new(domain, key)).collect(),
-        }
+        })
     }
 }
 
@@ -132,9 +135,8 @@ pub(crate) async fn get_dkim(
     path: PathParameters,
 ) -> Result<Json<DkimRecord>, ApiError> {
     let name = domain_in(&path, &caller)?;
-    let key = state.service().get_dkim(&caller, &name).await?;
     let keys = state.service().list_dkim_keys(&caller, &name).await?;
-    Ok(Json(DkimRecord::new(&name, key, keys)))
+    Ok(Json(DkimRecord::of(&name, keys).ok_or(DomainError::AwaitsApproval)?))
 }
 
 request_body! {
@@ -165,10 +167,10 @@ pub(crate) async fn rotate_dkim(
     let name = domain_in(&path, &caller)?;
     let algorithm = body.read()?.algorithm.unwrap_or(DkimAlgorithm::Rsa2048);
     let (service, domain) = (state.service().clone(), name.clone());
-    let (key, keys) = to_the_end(async move {
-        let key = service.rotate_dkim(&caller, &name, algorithm).await?;
-        Ok::<_, ApiError>((key, service.list_dkim_keys(&caller, &name).await?))
+    let keys = to_the_end(async move {
+        service.rotate_dkim(&caller, &name, algorithm).await?;
+        Ok::<_, ApiError>(service.list_dkim_keys(&caller, &name).await?)
     })
     .await??;
-    Ok((StatusCode::CREATED, Json(DkimRecord::new(&domain, key, keys))))
+    Ok((StatusCode::CREATED, Json(DkimRecord::of(&domain, keys).ok_or(DomainError::AwaitsApproval)?)))
 }

@@ -3,7 +3,7 @@
 mod approve;
 mod create;
 mod delete;
-mod dkim;
+pub(crate) mod dkim;
 pub(crate) mod dns;
 mod get;
 mod list;

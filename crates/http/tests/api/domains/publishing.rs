@@ -11,13 +11,17 @@ const SECRET: &str = "c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
 /// An app whose domain `example.org` has a zone with one name server, and a provider.
 async fn with_provider() -> App {
     let app = App::with(|settings, _| settings.mail_host = "mx.example.org".to_owned()).await;
+    with_zone(&app).await;
+    app
+}
+
+async fn with_zone(app: &App) {
     app.domain("example.org").await;
     app.dns.set_zone("example.org", &["ns.example.org"]);
     app.dns.set_addresses("ns.example.org", &["192.0.2.53"]);
     app.dns.set_addresses("mx.example.org", &["192.0.2.25"]);
     let provider = json!({ "server": "ns.example.org", "key_name": "MailAPI.", "secret": SECRET });
     app.put(&app.admin, "/domains/example.org/dns/provider", provider).await.assert(StatusCode::OK);
-    app
 }
 
 async fn plan(app: &App, query: &str) -> Value {
@@ -132,6 +136,25 @@ async fn records_that_lead_elsewhere_stay_unless_the_plan_names_them() {
     let after = &dmarc["changes"][0]["after"]["records"];
     assert_eq!(after.as_array().unwrap().len(), 2, "texts of other purposes stay: {dmarc}");
     assert_eq!((&dmarc["conflicts"], &after[0]), (&json!([]), &json!("\"note\"")));
+}
+
+#[tokio::test]
+async fn an_alias_does_not_come_beside_other_records() {
+    let app = App::with(|settings, _| {
+        settings.mail_host = "mx.example.org".to_owned();
+        settings.web_host = Some("web.example.org".to_owned());
+    })
+    .await;
+    with_zone(&app).await;
+    app.dns.set_txt("mta-sts.example.org", &["a note"]);
+    let seen = plan(&app, "").await;
+    assert!(purposes(&seen["changes"]).contains(&"AUTOCONFIG"), "{seen}");
+    assert_eq!(purposes(&seen["conflicts"]), ["MTA-STS-HOST"]);
+    let conflict = &seen["conflicts"][0];
+    assert_eq!(conflict["replaceable"], json!(false));
+    assert!(conflict["reason"].as_str().unwrap().contains("has TXT records"), "{conflict}");
+    let applied = apply(&app, &seen, &[]).await;
+    assert!(states(&applied["changes"]).iter().all(|state| *state == "applied"), "{applied}");
 }
 
 #[tokio::test]

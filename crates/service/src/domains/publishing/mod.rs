@@ -16,11 +16,10 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use apply::{AppliedPlan, AttemptedChange};
-pub(super) use primary::DNS_PORT;
-
 pub use plan::{ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange};
 pub use propagation::{ServerState, ServerView};
 pub use provider::ProviderFields;
+pub(super) use {primary::DNS_PORT, propagation::state_of};
 
 /// Why the records of a domain are not planned, changed or changed back.
 #[derive(Debug, thiserror::Error)]

@@ -196,6 +196,14 @@ async fn planned(
             return Ok(Some(Step::Conflict(conflict(&record, reason, false))));
         }
     };
+    if kind == RecordKind::Cname
+        && let Some(other) = primary.beside_an_alias(&record.name).await?
+    {
+        let other = other.as_str();
+        let reason =
+            format!("The name has {other} records, and none can stand beside an alias; remove them, or leave it out.");
+        return Ok(Some(Step::Conflict(conflict(&record, reason, false))));
+    }
     let may_replace = options.replace.iter().any(|purpose| purpose == record.purpose);
     let (records, action) = match record.status {
         Publication::Missing => (with(&before, wanted), ChangeAction::Add),

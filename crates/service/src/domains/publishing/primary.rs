@@ -62,6 +62,16 @@ impl<'a> Primary<'a> {
         Ok(Current::Records(if is_own { found.set } else { RecordSet::default() }))
     }
 
+    /// Returns a type of records beside which no alias can stand (RFC 1034 section 3.6.2), if the name has some.
+    pub(super) async fn beside_an_alias(&self, name: &str) -> Result<Option<RecordKind>, PublishError> {
+        for kind in RecordKind::ALL.into_iter().filter(|kind| *kind != RecordKind::Cname) {
+            if matches!(self.current(name, kind).await?, Current::Records(found) if !found.records.is_empty()) {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
+    }
+
     /// Asks by an update that changes nothing.
     async fn has_itself(&self, name: &str, kind: RecordKind, set: &RecordSet) -> Result<bool, PublishError> {
         match self.replace(&self.change(name, kind, set.clone(), set.clone())).await {

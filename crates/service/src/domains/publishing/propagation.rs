@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use mailapi_backend::DnsError;
 use mailapi_model::SetChange;
 use tokio::time::{Instant, sleep};
 
@@ -54,6 +55,21 @@ impl ServerState {
     }
 }
 
+/// Returns the state of a name server by what each of its addresses answers: whether it has the records. One that answers
+/// others decides, since one that does not answer proves nothing. Returns why the state is unknown, too.
+pub(in crate::domains) fn state_of(answers: Vec<Result<bool, DnsError>>) -> (ServerState, Option<String>) {
+    if answers.is_empty() {
+        return (ServerState::Unknown, Some("it has no address".to_owned()));
+    }
+    if answers.contains(&Ok(false)) {
+        return (ServerState::Waiting, None);
+    }
+    match answers.into_iter().find_map(Result::err) {
+        Some(error) => (ServerState::Unknown, Some(error.to_string())),
+        None => (ServerState::Seen, None),
+    }
+}
+
 impl Service {
     /// Asks each name server until all have the records, or the time is over.
     pub(super) async fn seen_at_servers(&self, primary: &Primary<'_>, changes: &[SetChange]) -> Vec<ServerView> {
@@ -69,27 +85,17 @@ impl Service {
     }
 
     async fn view_of(&self, primary: &Primary<'_>, server: &str, changes: &[SetChange]) -> ServerView {
-        let view = |state, error| ServerView { server: server.to_owned(), state, error };
-        let addresses = match primary.addresses_of(server).await {
-            Ok(addresses) => addresses,
-            Err(error) => return view(ServerState::Unknown, Some(error.to_string())),
+        let answers = match primary.addresses_of(server).await {
+            Ok(addresses) => join_all(addresses.into_iter().map(|address| self.has_all(address, changes))).await,
+            Err(error) => vec![Err(error)],
         };
-        if addresses.is_empty() {
-            return view(ServerState::Unknown, Some("it has no address".to_owned()));
-        }
-        for address in addresses {
-            match self.has_all(address, changes).await {
-                Ok(true) => {}
-                Ok(false) => return view(ServerState::Waiting, None),
-                Err(error) => return view(ServerState::Unknown, Some(error)),
-            }
-        }
-        view(ServerState::Seen, None)
+        let (state, error) = state_of(answers);
+        ServerView { server: server.to_owned(), state, error }
     }
 
-    async fn has_all(&self, server: SocketAddr, changes: &[SetChange]) -> Result<bool, String> {
+    async fn has_all(&self, server: SocketAddr, changes: &[SetChange]) -> Result<bool, DnsError> {
         for SetChange { name, kind, after, .. } in changes {
-            let found = self.0.zone_dns.records_at(server, name, *kind).await.map_err(|error| error.to_string())?;
+            let found = self.0.zone_dns.records_at(server, name, *kind).await?;
             if !found.set.has_records_of(after) {
                 return Ok(false);
             }

@@ -167,19 +167,19 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A look at the records of a domain.
-pub(super) struct DnsLook {
+/// A check of the records of a domain.
+pub(super) struct DnsCheck {
     /// The domain's keys that are not retired.
     pub(super) keys: Vec<DomainKey>,
     /// The result for each record.
     pub(super) records: Vec<RecordCheck>,
     /// Whether all required records are right; `None` if that is open.
     pub(super) verdict: Option<bool>,
-    /// The time of the look.
+    /// The time of the check.
     pub(super) at: Timestamp,
 }
 
-impl DnsLook {
+impl DnsCheck {
     /// Returns the required records that are not right.
     pub(super) fn broken(&self) -> Vec<BrokenRecord> {
         let broken = self.records.iter().filter(|record| record.required && !record.status.is_accepted());
@@ -205,19 +205,19 @@ impl Service {
         if self.0.store.domains().get(name).await?.is_none() {
             return Err(DomainError::NotFound);
         }
-        let look = self.look_at(name).await?;
-        match look.verdict {
-            Some(true) => self.set_verified(name, &look).await?,
-            Some(false) => self.set_unverified(name, &look).await?,
+        let check = self.check_records(name).await?;
+        match check.verdict {
+            Some(true) => self.set_verified(name, &check).await?,
+            Some(false) => self.set_unverified(name, &check).await?,
             None => {}
         }
-        self.step_dkim_keys(name, &look).await?;
-        let verified = look.verdict == Some(true);
-        Ok(DnsReport { domain: name.clone(), verified, checked_at: look.at, records: look.records })
+        self.step_dkim_keys(name, &check).await?;
+        let verified = check.verdict == Some(true);
+        Ok(DnsReport { domain: name.clone(), verified, checked_at: check.at, records: check.records })
     }
 
-    /// Looks at the domain's records, without a cache. Changes nothing.
-    pub(super) async fn look_at(&self, name: &DomainName) -> Result<DnsLook, DomainError> {
+    /// Checks the domain's records, without a cache. Changes nothing.
+    pub(super) async fn check_records(&self, name: &DomainName) -> Result<DnsCheck, DomainError> {
         let keys = self.keys_in_use(name).await?;
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let context = Context::new(&dns, name, &self.0.settings.mail_host).await;
@@ -225,17 +225,17 @@ impl Service {
             tokio::join!(check_mail(&context, &keys), advice::policies(&context), advice::ptr(&context));
         let records = [mail, policies, pointers].concat();
         let verdict = verdict(&records);
-        Ok(DnsLook { keys, records, verdict, at: self.0.clock.now() })
+        Ok(DnsCheck { keys, records, verdict, at: self.0.clock.now() })
     }
 
-    pub(super) async fn set_verified(&self, name: &DomainName, look: &DnsLook) -> Result<(), DomainError> {
-        self.0.store.domains().set_verified(name, look.at).await?;
+    pub(super) async fn set_verified(&self, name: &DomainName, check: &DnsCheck) -> Result<(), DomainError> {
+        self.0.store.domains().set_verified(name, check.at).await?;
         self.0.events.wake();
         Ok(())
     }
 
-    pub(super) async fn set_unverified(&self, name: &DomainName, look: &DnsLook) -> Result<(), DomainError> {
-        self.0.store.domains().set_unverified(name, &look.broken(), look.at).await?;
+    pub(super) async fn set_unverified(&self, name: &DomainName, check: &DnsCheck) -> Result<(), DomainError> {
+        self.0.store.domains().set_unverified(name, &check.broken(), check.at).await?;
         self.0.events.wake();
         Ok(())
     }
