@@ -69,6 +69,24 @@ impl Fixture {
         database.query_row("SELECT COUNT(*) FROM dns_changes", [], |row| row.get(0)).unwrap()
     }
 
+    /// Whether the record of the newest key was found.
+    fn has_published_key(&self) -> bool {
+        let database = rusqlite::Connection::open(self.work_dir.data().join("mailapi.db")).unwrap();
+        let newest = "SELECT published_at IS NOT NULL FROM dkim_keys ORDER BY id DESC LIMIT 1";
+        database.query_row(newest, [], |row| row.get(0)).unwrap()
+    }
+
+    fn rotate(&self) {
+        self.run(&["domain", "dkim", "rotate", DOMAIN, "--algorithm", "ed25519-sha256"]).answer();
+    }
+
+    /// Returns the state of each key, newest first.
+    fn key_states(&self) -> Vec<String> {
+        let shown = self.json(&["domain", "dkim", "list", DOMAIN]);
+        let keys = shown["keys"].as_array().unwrap().iter();
+        keys.map(|key| key["state"].as_str().unwrap().to_owned()).collect()
+    }
+
     fn states(&self) -> Vec<String> {
         let changes = self.json(&["domain", "dns", "history", DOMAIN]);
         changes.as_array().unwrap().iter().map(|change| change["state"].as_str().unwrap().to_owned()).collect()
@@ -143,6 +161,53 @@ fn after_each_kill_the_history_agrees_with_dns() {
     }
     fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
     assert_eq!(number_of(&fixture.plan()["changes"]), 0);
+}
+
+#[test]
+fn a_new_key_signs_once_its_record_is_published() {
+    for program in RealNameServer::ALL {
+        let fixture = Fixture::new(program);
+        fixture.set_provider();
+        fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
+        fixture.rotate();
+        assert_eq!(fixture.key_states(), ["pending", "active"], "{program:?}");
+        let plan = fixture.plan();
+        let purposes: Vec<_> = plan["changes"].as_array().unwrap().iter().map(|change| &change["purpose"]).collect();
+        assert_eq!(purposes, ["DKIM"], "{plan}");
+        fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
+        // Keys of both algorithms sign.
+        assert_eq!(fixture.key_states(), ["active", "active"], "{program:?}");
+        fixture.rotate();
+        fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
+        assert_eq!(fixture.key_states(), ["active", "retiring", "active"], "{program:?}");
+        assert_eq!(number_of(&fixture.plan()["changes"]), 0, "the record of the old key stays");
+    }
+}
+
+#[test]
+fn after_each_kill_one_key_signs_and_the_next_run_completes() {
+    let fixture = Fixture::new(NameServerProgram::Bind);
+    fixture.set_provider();
+    fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
+    for kill in 0..KILLS {
+        fixture.rotate();
+        let (begun, mut running) = (fixture.begun(), fixture.apply());
+        let has_come = || if kill % 2 == 0 { fixture.begun() > begun } else { fixture.has_published_key() };
+        while !has_come() && running.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let _ = running.kill();
+        running.wait().unwrap();
+        let states = fixture.key_states();
+        // The last one is that of the other algorithm; the first key of this one has nothing to replace.
+        let signing = states.iter().filter(|state| *state == "active").count();
+        assert!(signing == 2 || kill == 0 && signing == 1, "kill {kill}: {states:?}");
+        fixture.run(&["domain", "dns", "apply", DOMAIN, "--yes"]).answer();
+        let states = fixture.key_states();
+        let signing = states.iter().filter(|state| *state == "active").count();
+        assert_eq!((states[0].as_str(), signing), ("active", 2), "kill {kill}: {states:?}");
+        assert_eq!(number_of(&fixture.plan()["changes"]), 0);
+    }
 }
 
 #[test]
