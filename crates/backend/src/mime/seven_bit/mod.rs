@@ -7,6 +7,7 @@
 mod base64_source;
 mod field;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub fn with_ascii_header(message: &Blob) -> Result<Blob, ConversionError> {
 /// [`ConversionError`] if a part may or can not be converted, or the message cannot be read.
 pub fn in_seven_bits(message: &Blob) -> Result<Blob, ConversionError> {
     let limits = Limits::default();
-    let delimiters = Delimiters::default();
+    let delimiters = Delimiters::within(None);
     Converter { message, limits: &limits, messages: 0, memory_left: IN_MEMORY_BYTES, delimiters }
         .convert()
         .map(|(converted, _)| converted)
@@ -82,7 +83,7 @@ struct Converter<'a> {
     messages: usize,
     memory_left: usize,
     /// Those of its own multiparts, and of the multiparts that it is in.
-    delimiters: Delimiters,
+    delimiters: Delimiters<'a>,
 }
 
 /// New bytes for a range of the message.
@@ -172,21 +173,17 @@ impl Converter<'_> {
         let is_text = part.media_type.starts_with("text/");
         match (part.encoding, part.media_type.as_str()) {
             // Only the octets that do not belong there are changed, unless a delimiter would appear.
-            (encoding @ TransferEncoding::QuotedPrintable, _) => {
+            // Only the octets that do not belong there are changed, unless a delimiter would appear.
+            (encoding @ (TransferEncoding::QuotedPrintable | TransferEncoding::Base64), _) => {
                 let bytes = body.to_bytes()?;
-                let ascii = escaped(&bytes);
+                let (ascii, name) = match encoding {
+                    TransferEncoding::QuotedPrintable => (escaped(&bytes), "quoted-printable"),
+                    _ => (bytes.iter().copied().filter(u8::is_ascii).collect(), "base64"),
+                };
                 if self.delimiters.begin_a_line_of(&ascii) {
                     return Ok(as_base64(&decode(encoding, &bytes).into()));
                 }
-                Ok((ascii.into(), "quoted-printable"))
-            }
-            (encoding @ TransferEncoding::Base64, _) => {
-                let bytes = body.to_bytes()?;
-                let ascii: Vec<u8> = bytes.iter().copied().filter(u8::is_ascii).collect();
-                if self.delimiters.begin_a_line_of(&ascii) {
-                    return Ok(as_base64(&decode(encoding, &bytes).into()));
-                }
-                Ok((ascii.into(), "base64"))
+                Ok((ascii.into(), name))
             }
             // A message has no encoding of its own: its parts have (RFC 2046 section 5.2.1).
             (TransferEncoding::Identity, "message/rfc822") if self.messages < self.limits.max_messages => {
@@ -195,7 +192,7 @@ impl Converter<'_> {
                     limits: self.limits,
                     messages: self.messages + 1,
                     memory_left: self.memory_left,
-                    delimiters: self.delimiters.clone(),
+                    delimiters: Delimiters::within(Some(&self.delimiters)),
                 };
                 let (converted, memory_left) = inside.convert()?;
                 self.memory_left = memory_left;
@@ -232,7 +229,6 @@ impl Converter<'_> {
         covered.extend(parts.iter().filter(|part| !part.has_parts).map(|part| &part.body));
         covered.sort_by_key(|range| (range.start, range.end));
         let end = self.message.len();
-        let mask = self.delimiters.mask();
         let mut at = 0;
         for next in covered.into_iter().map(|range| (range.start, range.end)).chain([(end, end)]) {
             let gap = at..next.0.max(at);
@@ -241,7 +237,7 @@ impl Converter<'_> {
                 if is_within(signed, gap.start) {
                     return Err(ConversionError::Signed);
                 }
-                let mask = mask.ok_or(ConversionError::Form)?;
+                let mask = *self.delimiters.masks.first().ok_or(ConversionError::Form)?;
                 let masked: Vec<u8> = bytes.to_bytes()?.iter().map(|b| if b.is_ascii() { *b } else { mask }).collect();
                 edits.push((gap, masked.into()));
             }
@@ -251,25 +247,42 @@ impl Converter<'_> {
     }
 }
 
-/// The lines that separate parts, without their ends. No conversion may complete one (RFC 2046 section 5.1.1).
-#[derive(Debug, Clone, Default)]
-struct Delimiters(Vec<Vec<u8>>);
+/// The lines that separate the parts of a message, and of the messages that it is in, without their ends. No conversion may
+/// complete one (RFC 2046 section 5.1.1).
+struct Delimiters<'a> {
+    /// Sorted. None begins with another, so one look-up finds the one that a line begins with.
+    own: Vec<Vec<u8>>,
+    outer: Option<&'a Self>,
+    /// Characters that can replace others: no delimiter has them.
+    masks: Vec<u8>,
+}
 
-impl Delimiters {
+impl<'a> Delimiters<'a> {
+    fn within(outer: Option<&'a Self>) -> Self {
+        Self { own: Vec::new(), outer, masks: outer.map_or(b"?*!#~".to_vec(), |outer| outer.masks.clone()) }
+    }
+
     fn add(&mut self, parts: &[Part]) {
         let boundaries = parts.iter().filter_map(|part| part.content_type.parameter("boundary"));
-        self.0.extend(boundaries.map(|boundary| format!("--{}", boundary.trim_end()).into_bytes()));
+        let delimiters = boundaries.map(|boundary| format!("--{}", boundary.trim_end()).into_bytes());
+        for delimiter in delimiters.collect::<BTreeSet<_>>() {
+            self.masks.retain(|mask| !delimiter.contains(mask));
+            if self.own.last().is_none_or(|shorter| !delimiter.starts_with(shorter)) {
+                self.own.push(delimiter);
+            }
+        }
     }
 
     /// Returns whether a line begins with one of them.
     fn begin_a_line_of(&self, content: &[u8]) -> bool {
         let later = memmem::find_iter(content, b"\n--").map(|at| at + 1);
-        std::iter::once(0).chain(later).any(|at| self.0.iter().any(|delimiter| content[at..].starts_with(delimiter)))
+        std::iter::once(0).chain(later).any(|at| self.begin(&content[at..]))
     }
 
-    /// Returns a character that can replace others: none of the delimiters has it.
-    fn mask(&self) -> Option<u8> {
-        b"?*!#~".iter().copied().find(|mask| self.0.iter().all(|delimiter| !delimiter.contains(mask)))
+    fn begin(&self, line: &[u8]) -> bool {
+        let next = self.own.partition_point(|delimiter| delimiter.as_slice() <= line);
+        let is_own = next.checked_sub(1).is_some_and(|last| line.starts_with(&self.own[last]));
+        is_own || self.outer.is_some_and(|outer| outer.begin(line))
     }
 }
 
@@ -463,6 +476,11 @@ mod tests {
         let converted =
             String::from_utf8(in_seven_bits(&message.into()).unwrap().to_bytes().unwrap().to_vec()).unwrap();
         assert!(converted.ends_with("\r\n--b*\r\n\r\nno part\r\n"), "{converted}");
+        // Of boundaries that begin alike, each counts.
+        let nested = "Content-Type: multipart/mixed; boundary=b2\r\n\r\n--b2\r\nContent-Type: multipart/mixed; \
+            boundary=bc\r\n\r\n--bc\r\nContent-Transfer-Encoding: base64\r\n\r\nAAAA\r\n\u{fc}--b2\r\nBBBB";
+        let converted = in_seven_bits(&part("b", nested.as_bytes()).into()).unwrap().to_bytes().unwrap();
+        assert_eq!(converted.windows(6).filter(|octets| octets == b"\r\n--b2").count(), 1, "{converted:?}");
         let all = part("b?*!#~", b"\r\nfirst\r\n--b?*!#~--\r\n\xfc");
         assert!(matches!(in_seven_bits(&all.into()), Err(ConversionError::Form)));
     }
