@@ -2,7 +2,7 @@
 //!
 //! Aliases may be members of aliases. Each address is looked up once, so a loop ends by itself.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use mailapi_backend::Refusal;
@@ -15,7 +15,8 @@ use super::routing::{Target, full, target, unknown};
 use super::unusable::unusable;
 use super::{Prepared, Relaying};
 use crate::MessageStoreSettings;
-use crate::message_store::{MailboxId, mailbox};
+use crate::message_store::mailbox::{self, Mailbox};
+use crate::message_store::MailboxId;
 
 /// Maximum number of addresses that one recipient expands to. Aliases of aliases could have far more members than each
 /// of them.
@@ -36,6 +37,8 @@ const MOST_NAMED: usize = 10;
 pub struct Expanded {
     addresses: usize,
     most: usize,
+    /// The copies that each mailbox gets under its own addresses.
+    copies: HashMap<MailboxId, u64>,
     /// The way of the message so far; unknown at RCPT.
     earlier: Option<Arc<EarlierHops>>,
 }
@@ -47,14 +50,18 @@ impl Expanded {
     /// The same for authors with a mailbox or a token here, who are known and counted.
     const MOST_OF_AUTHORS: usize = 5_000;
 
+    /// Maximum number of copies that a mailbox gets of one message under its own addresses: a sender knows few tags of a
+    /// person, and a stranger could fill the disk by one message for 1,000 of them.
+    pub(super) const MOST_COPIES: u64 = 10;
+
     /// Starts with a new message.
     #[must_use]
-    pub const fn none(relaying: Relaying) -> Self {
+    pub fn none(relaying: Relaying) -> Self {
         let most = match relaying {
             Relaying::Allowed => Self::MOST_OF_AUTHORS,
             Relaying::Denied => Self::MOST_OF_STRANGERS,
         };
-        Self { addresses: 0, most, earlier: None }
+        Self { addresses: 0, most, copies: HashMap::new(), earlier: None }
     }
 
     /// Starts with a message whose header is known.
@@ -65,6 +72,22 @@ impl Expanded {
     /// Returns why the message reaches no further alias; `None` if it does.
     pub(super) fn refusal(&self) -> Option<Reply> {
         (self.addresses >= self.most).then(too_many_addresses)
+    }
+
+    /// Returns the number of addresses so far.
+    pub(super) const fn addresses(&self) -> usize {
+        self.addresses
+    }
+
+    /// Returns whether a mailbox has room for the message under one more of its addresses.
+    pub(super) fn has_room_for(&mut self, mailbox: &Mailbox, size: u64) -> bool {
+        let copies = self.copies.entry(mailbox.id).or_default();
+        let more = (*copies + 1).min(Self::MOST_COPIES);
+        let has_room = mailbox.has_room_for(size.saturating_mul(more));
+        if has_room {
+            *copies = more;
+        }
+        has_room
     }
 
     fn is_named(&self, alias: &EmailAddress) -> bool {

@@ -25,6 +25,7 @@ mod sent_copy;
 mod submission;
 mod transaction;
 mod unusable;
+mod wide;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -53,6 +54,7 @@ pub use routing::RecipientCheck;
 use routing::Route;
 pub(crate) use routing::{no_postmaster, to_client};
 pub(crate) use transaction::accept as accept_in_transaction;
+pub(crate) use wide::Breadth;
 
 pub use crate::submitter::Submitter;
 
@@ -187,6 +189,9 @@ pub enum AcceptError {
     /// Every recipient is refused.
     #[error("all recipients were refused")]
     NoRecipients(Vec<Refusal>),
+    /// The message needs a turn, which [`MessageStore::accept`] takes.
+    #[error("the message has too many recipients for a transaction without a turn")]
+    TooWide,
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -252,7 +257,10 @@ impl MessageStore {
     pub async fn accept(&self, incoming: Incoming) -> Result<Taken, AcceptError> {
         let prepared = self.prepare(incoming).await?;
         let (settings, now) = (self.settings().clone(), self.clock().now());
-        self.write(move |connection, touched| transaction::accept(connection, &prepared, &settings, now, touched)).await
+        self.write_message(move |connection, touched, breadth| {
+            transaction::accept(connection, &prepared, &settings, breadth, now, touched)
+        })
+        .await
     }
 
     /// Accepts a message and the notice about its failures ([`Taken::failures`]) in one transaction. Fails if they
@@ -267,8 +275,8 @@ impl MessageStore {
         notice: Option<PreparedNotice>,
     ) -> Result<Taken, NotTogether> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
-        self.write(move |connection, touched| {
-            let taken = transaction::accept(connection, &message, &settings, now, touched)?;
+        self.write_message(move |connection, touched, breadth| {
+            let taken = transaction::accept(connection, &message, &settings, breadth, now, touched)?;
             // The error rolls the transaction back; the caller then prepares another notice.
             let failures = taken.failures(message.incoming.is_junk);
             if failures != known {
@@ -280,8 +288,9 @@ impl MessageStore {
             {
                 return Err(AcceptError::Refused(notified::too_many()).into());
             }
-            match notice.map(|notice| transaction::accept(connection, &notice.mail, &settings, now, touched)) {
-                Some(Err(AcceptError::Store(error))) => Err(error.into()),
+            let notice = notice.as_ref();
+            match notice.map(|notice| transaction::accept(connection, &notice.mail, &settings, breadth, now, touched)) {
+                Some(Err(error @ (AcceptError::Store(_) | AcceptError::TooWide))) => Err(error.into()),
                 // The message must not be lost because its notice cannot be delivered.
                 Some(Err(refused)) => {
                     tracing::info!(queue_id = %taken.queue_id, %refused, "delivery notice refused and discarded");

@@ -80,7 +80,7 @@ pub(crate) fn route(
         });
     }
     Ok(match target(connection, address, settings)? {
-        Target::Mailbox(mailbox) if mailbox.has_room_for(size) => Route::Local(mailbox.id),
+        Target::Mailbox(mailbox) if expanded.has_room_for(&mailbox, size) => Route::Local(mailbox.id),
         Target::Mailbox(_) => Route::Refused(full()),
         Target::Alias(alias) => {
             if let Some(refusal) = expanded.refusal() {

@@ -15,9 +15,10 @@ use memchr::memmem;
 use rusqlite::Connection;
 
 use super::answering::deserves_answer;
-use super::expansion::{self, Expanded, Expansion, expand};
+use super::expansion::{Expanded, Expansion, expand};
 use super::transaction::{Local, LocalTo, Routes};
 use super::unusable::{Failed, Unusable, unusable};
+use super::wide::Breadth;
 use super::{Prepared, Recipient, loops};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox, rules, unreadable};
@@ -69,7 +70,7 @@ pub(super) fn apply(
     settings: &MessageStoreSettings,
     unusable: &Unusable,
     routes: &mut Routes<'_>,
-    expanded: &mut Expanded,
+    (expanded, breadth): (&mut Expanded, Breadth),
     now: Timestamp,
 ) -> Result<(), Failed> {
     let mut mailboxes: Vec<(MailboxId, &EmailAddress)> = Vec::new();
@@ -91,7 +92,7 @@ pub(super) fn apply(
     let header = Header::of(&bytes);
     let facts = Facts::new(&header, mail.incoming.message.len() as u64, mail.incoming.is_junk);
     let rulings = AllRulings::default();
-    let mut judged = Judged { connection, mail, settings, unusable, facts, now, rulings };
+    let mut judged = Judged { connection, mail, settings, unusable, breadth, facts, now, rulings };
     for (mailbox, recipient) in mailboxes {
         judged.judge(mailbox, recipient)?;
     }
@@ -107,6 +108,7 @@ struct Judged<'a> {
     mail: &'a Prepared,
     settings: &'a MessageStoreSettings,
     unusable: &'a Unusable,
+    breadth: Breadth,
     facts: Facts<'a>,
     now: Timestamp,
     rulings: AllRulings,
@@ -220,7 +222,7 @@ impl Judged<'_> {
             return Ok(Expansion::default());
         }
         let as_alias = Alias { address, members, senders: Vec::new(), active: true, created_at: self.now };
-        let (size, most) = (self.mail.size_for(recipient), expansion::MOST);
+        let (size, most) = (self.mail.size_for(recipient), self.breadth.largest());
         let mut found = expand(self.connection, as_alias, size, self.settings, most, expanded)?;
         for (_, mailbox) in found.mailboxes.clone() {
             self.judge(mailbox, recipient)?;

@@ -67,21 +67,25 @@ impl MessageStore {
             }
         };
         let (settings, now) = (self.settings().clone(), self.clock().now());
-        let written = self.write(move |connection, touched| {
+        let written = self.write_message(move |connection, touched, breadth| {
             enlisted.begin(connection)?;
-            match transaction::accept(connection, &prepared, &settings, now, touched) {
+            match transaction::accept(connection, &prepared, &settings, breadth, now, touched) {
                 Ok(taken) => {
                     let refused: Vec<(EmailAddress, Reply)> =
                         taken.refused.iter().map(|one| (one.recipient.clone(), one.reply.clone())).collect();
                     enlisted.submitted(connection, &taken.queue_id, now, &refused)?;
                     Ok(Ok(taken))
                 }
-                Err(AcceptError::Store(error)) => Err(error),
+                Err(error @ (AcceptError::Store(_) | AcceptError::TooWide)) => Err(error),
                 // A refusal comes before the first write, so the transaction has only the record.
                 Err(refused) => Ok(Err(refused)),
             }
         });
-        Ok(accepted(written.await.map_err(not_recorded)??))
+        let not_written = |error| match error {
+            AcceptError::Store(error) => not_recorded(error),
+            error => error.into(),
+        };
+        Ok(accepted(written.await.map_err(not_written)??))
     }
 }
 
@@ -107,7 +111,7 @@ impl From<AcceptError> for SubmitError {
             AcceptError::NoRecipients(refused) => Self::NoRecipients(refused),
             // The rows are visible to readers, and the message is delivered if it did reach the disk.
             AcceptError::Store(StoreError::DiskFailed(_)) => Self::OutcomeUnknown,
-            AcceptError::Store(error) => Self::Unavailable(error.to_string()),
+            error @ (AcceptError::TooWide | AcceptError::Store(_)) => Self::Unavailable(error.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! references: bytes, entries (which count as references to them) with their events, queue rows, and last
 //! the record for the API.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use mailapi_backend::{Accepted, Refusal};
@@ -22,6 +22,7 @@ use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
 use super::rules::{self, AllRulings};
 use super::unusable::{Failed, Unusable, in_savepoint};
+use super::wide::Breadth;
 use super::{
     AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, bounds, loops, returned,
     sent_copy,
@@ -113,6 +114,7 @@ pub(crate) fn accept(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
+    breadth: Breadth,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, AcceptError> {
@@ -123,7 +125,7 @@ pub(crate) fn accept(
     }
     let mut unusable = Unusable::default();
     loop {
-        let attempt = || attempt(connection, mail, settings, &unusable, now, touched);
+        let attempt = || attempt(connection, mail, settings, &unusable, breadth, now, touched);
         match in_savepoint(connection, attempt) {
             Ok(taken) => return Ok(taken),
             Err(Failed::Message(error)) => return Err(error),
@@ -138,10 +140,11 @@ fn attempt(
     mail: &Prepared,
     settings: &MessageStoreSettings,
     unusable: &Unusable,
+    breadth: Breadth,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, Failed> {
-    let mut routes = routes(connection, mail, settings, unusable, now)?;
+    let mut routes = routes(connection, mail, settings, unusable, breadth, now)?;
     let reached = bounds::apply(connection, mail, settings, &mut routes, now)?;
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused).into());
@@ -238,15 +241,19 @@ fn routes<'a>(
     mail: &'a Prepared,
     settings: &MessageStoreSettings,
     unusable: &Unusable,
+    breadth: Breadth,
     now: Timestamp,
 ) -> Result<Routes<'a>, Failed> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
     let mut expanded = Expanded::of(mail);
+    let recipients = mail.incoming.recipients.len();
+    breadth.allows(recipients, &expanded)?;
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
         let (address, size) = (&recipient.address, mail.size_for(&recipient.address));
         let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
-        let route = route(connection, address, size, relaying, settings, expansion::MOST, &mut expanded)?;
+        let route = route(connection, address, size, relaying, settings, breadth.largest(), &mut expanded)?;
+        breadth.allows(recipients, &expanded)?;
         let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
         match without_loop(mail, address, route) {
             Route::Local(mailbox) => routes.add_local(recipient, LocalTo::Mailbox(mailbox)),
@@ -257,7 +264,8 @@ fn routes<'a>(
     }
     // Aliases come last: their members get no second copy.
     routes.local.sort_by_key(|local| local.alias().is_some());
-    rules::apply(connection, mail, settings, unusable, &mut routes, &mut expanded, now)?;
+    rules::apply(connection, mail, settings, unusable, &mut routes, (&mut expanded, breadth), now)?;
+    breadth.allows(recipients, &expanded)?;
     Ok(routes)
 }
 
@@ -304,14 +312,12 @@ fn deliver(
         return Ok(());
     }
     let (content, connection, rulings) = (forms.kept()?, forms.connection(), &routes.rulings);
-    let (forms, delivered_to) = (&*forms, HashSet::new());
+    let (forms, delivered_to) = (&*forms, HashMap::new());
     let mut delivery =
         Delivery { connection, mail, settings, rulings, forms, content, now, touched, delivered: delivered_to };
     for Local { recipient, to, .. } in &routes.local {
         match to {
-            LocalTo::Mailbox(mailbox) => {
-                delivery.deliver(*mailbox, &recipient.address, delivered(mail, recipient, now))?;
-            }
+            LocalTo::Mailbox(mailbox) => delivery.deliver_under(*mailbox, recipient)?,
             LocalTo::Alias(expansion) => delivery.deliver_to_members(recipient, expansion)?,
         }
         if let Some(returned) = &mail.returned {
@@ -339,8 +345,8 @@ struct Delivery<'a> {
     content: ContentId,
     now: Timestamp,
     touched: &'a mut Touched,
-    /// The mailboxes that have the message.
-    delivered: HashSet<MailboxId>,
+    /// The mailboxes that have the message, with the number of their copies.
+    delivered: HashMap<MailboxId, u64>,
 }
 
 impl Delivery<'_> {
@@ -373,7 +379,9 @@ impl Delivery<'_> {
 
     /// Returns the stored message for another entry of a mailbox.
     fn content_for(&mut self, mailbox: MailboxId) -> Result<ContentId, Failed> {
-        if self.delivered.insert(mailbox) {
+        let copies = self.delivered.entry(mailbox).or_default();
+        *copies += 1;
+        if *copies == 1 {
             return Ok(self.content);
         }
         let content = self.forms.another()?;
@@ -422,6 +430,15 @@ impl Delivery<'_> {
         Ok(())
     }
 
+    /// Delivers to a mailbox under one of its addresses. Under the first of them, the mailbox gets a copy for each.
+    fn deliver_under(&mut self, mailbox: MailboxId, recipient: &Recipient) -> Result<(), Failed> {
+        let event = delivered(self.mail, recipient, self.now);
+        if self.delivered.get(&mailbox).is_some_and(|copies| *copies >= Expanded::MOST_COPIES) {
+            return Ok(feed::append(self.connection, &event, first_attempt(self.mail, self.now), self.touched)?);
+        }
+        self.deliver(mailbox, &recipient.address, event)
+    }
+
     /// Delivers to the members of an alias. A mailbox that has the message already gets no second copy.
     fn deliver_to_members(&mut self, recipient: &Recipient, expansion: &Expansion) -> Result<(), Failed> {
         let (mail, now) = (self.mail, self.now);
@@ -433,7 +450,7 @@ impl Delivery<'_> {
         }
         for (member, mailbox) in &expansion.mailboxes {
             let event = tried(member, delivered(mail, recipient, now));
-            if self.delivered.contains(mailbox) {
+            if self.delivered.contains_key(mailbox) {
                 feed::append(self.connection, &event, first_attempt(mail, now), self.touched)?;
             } else {
                 self.deliver(*mailbox, &recipient.address, event)?;

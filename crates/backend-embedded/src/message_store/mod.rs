@@ -60,7 +60,7 @@ use mailapi_model::{Clock, EmailAddress, Entropy};
 use mailapi_store::sqlite::Sqlite;
 use mailapi_store::{EnlistedRecord, StoreError};
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 pub(crate) use answers::{Answer, WaitingAnswer, add as add_answer};
 pub(crate) use changes::{Announcement, Changes, Signal, Touched};
@@ -112,6 +112,8 @@ struct Inner {
     buffer: Buffer,
     /// Limits the bytes of long messages that are opened at once.
     opening: Semaphore,
+    /// Of messages for many mailboxes.
+    wide_turn: Mutex<()>,
 }
 
 impl MessageStore {
@@ -139,6 +141,7 @@ impl MessageStore {
             search_permits,
             buffer,
             opening,
+            wide_turn: Mutex::default(),
         })))
     }
 
@@ -207,6 +210,11 @@ impl MessageStore {
     /// change.
     pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
         signal(&self.0.changes).raised(&self.0.sqlite.foreign_changes()).await;
+    }
+
+    /// Waits for the turn of a message for many mailboxes.
+    pub(crate) async fn wide_turn(&self) -> MutexGuard<'_, ()> {
+        self.0.wide_turn.lock().await
     }
 
     /// Runs a transaction, and notifies the readers of its changes after the commit.

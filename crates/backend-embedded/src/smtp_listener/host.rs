@@ -37,7 +37,7 @@ pub(super) struct InboundHost<'a> {
 }
 
 impl<'a> InboundHost<'a> {
-    pub(super) const fn new(message_store: MessageStore, setup: &'a InboundSetup, peer: IpAddr) -> Self {
+    pub(super) fn new(message_store: MessageStore, setup: &'a InboundSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
         let expanded = Expanded::none(Relaying::Denied);
         Self { message_store, setup, peer, postmaster, size: 0, expanded, sender: None, is_notice: false }

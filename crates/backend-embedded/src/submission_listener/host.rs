@@ -33,7 +33,7 @@ pub(super) struct SubmissionHost<'a> {
 }
 
 impl<'a> SubmissionHost<'a> {
-    pub(super) const fn new(message_store: MessageStore, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
+    pub(super) fn new(message_store: MessageStore, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
         let expanded = Expanded::none(Relaying::Allowed);
         Self { message_store, setup, peer, postmaster, logged_in: None, size: 0, expanded }

@@ -1,3 +1,7 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
 use mailapi_backend::{Attempt, Mailboxes, Provisioning, Recorded, Refusal, Submission, SubmitError};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
@@ -52,6 +56,61 @@ async fn a_full_mailbox_is_refused_and_the_others_get_the_message() {
     assert_eq!(taken.delivered, [bob()]);
     assert_eq!(test_store.message_store.quota(&ann()).await.unwrap().messages, 0);
     assert_eq!(test_store.message_store.quota(&bob()).await.unwrap().messages, 1);
+}
+
+/// Addresses of bob with tags.
+fn tags(number: usize) -> Vec<String> {
+    (0..number).map(|tag| format!("bob+{tag}@example.org")).collect()
+}
+
+fn as_str(recipients: &[String]) -> Vec<&str> {
+    recipients.iter().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_mailbox_gets_ten_copies_however_many_tags_there_are() {
+    let test_store = TestStore::new().await;
+    let recipients = tags(1_000);
+    let incoming = test_store.incoming(&as_str(&recipients), &mail("Hi", "."));
+    let taken = test_store.message_store.accept(incoming).await.unwrap();
+    assert_eq!((taken.delivered.len(), taken.refused), (1_000, Vec::new()));
+    assert_eq!(test_store.message_store.quota(&bob()).await.unwrap().messages, 10);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_messages"), 10, "each copy has an identifier of its own");
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_feed"), 1_000, "each recipient has a status");
+}
+
+#[tokio::test]
+async fn all_copies_of_a_message_fit_in_the_quota() {
+    let test_store = TestStore::new().await;
+    let text = mail("Hi", &"x".repeat(1_000));
+    test_store.message_store.put_mailbox(&bob(), Some(4_000)).await.unwrap();
+    let recipients = tags(5);
+    let taken = test_store.message_store.accept(test_store.incoming(&as_str(&recipients), &text)).await.unwrap();
+    assert_eq!(codes(&taken.refused), ["bob+3@example.org 552 5.2.2", "bob+4@example.org 552 5.2.2"]);
+    let quota = test_store.message_store.quota(&bob()).await.unwrap();
+    assert!(quota.messages == 3 && quota.used_bytes <= 4_000, "{quota:?}");
+}
+
+#[tokio::test]
+async fn a_message_does_not_wait_for_those_with_many_recipients() {
+    let test_store = TestStore::new().await;
+    let completed = Arc::new(AtomicUsize::new(0));
+    let recipients = tags(500);
+    let many = (0..20).map(|_| {
+        let (store, completed) = (test_store.message_store.clone(), completed.clone());
+        let incoming = test_store.incoming(&as_str(&recipients), &mail("Hi", "."));
+        async move {
+            store.accept(incoming).await.unwrap();
+            completed.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let one = async {
+        test_store.message_store.accept(test_store.incoming(&["ann@example.org"], &mail("Hi", "."))).await.unwrap();
+        completed.load(Ordering::Relaxed)
+    };
+    let (_, before) = tokio::join!(join_all(many), one);
+    assert!(before <= 2, "{before} messages with 500 recipients came first");
+    assert_eq!(completed.load(Ordering::Relaxed), 20);
 }
 
 #[tokio::test]

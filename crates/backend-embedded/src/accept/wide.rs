@@ -1,0 +1,79 @@
+//! Messages for many mailboxes: all other writers wait for their transactions, so only one of them waits in the queue of the
+//! writer at a time.
+
+use std::sync::Arc;
+
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::expansion::{Expanded, MOST};
+use super::{AcceptError, NotTogether};
+use crate::MessageStore;
+use crate::message_store::Touched;
+
+/// Recipients, and addresses behind aliases and rules, of a message that needs no turn. They cost some milliseconds even if
+/// each mailbox has the longest rules.
+const NARROW: usize = 10;
+
+/// For how many addresses a transaction stores a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Breadth {
+    /// For fewer than [`NARROW`]. It fails with [`AcceptError::TooWide`] if there are more.
+    Narrow,
+    /// For as many as a message may have.
+    Wide,
+}
+
+impl Breadth {
+    /// Returns the number of addresses to which one recipient may expand.
+    pub(super) const fn largest(self) -> usize {
+        match self {
+            Self::Narrow => NARROW,
+            Self::Wide => MOST,
+        }
+    }
+
+    /// Checks the recipients of a message, and the addresses to which they have expanded so far.
+    pub(super) fn allows(self, recipients: usize, expanded: &Expanded) -> Result<(), AcceptError> {
+        let is_narrow = recipients.max(expanded.addresses()) < NARROW;
+        if self == Self::Wide || is_narrow { Ok(()) } else { Err(AcceptError::TooWide) }
+    }
+}
+
+/// An error of a transaction that accepts a message.
+pub(crate) trait AcceptFailure: From<StoreError> + Send + 'static {
+    /// Returns whether the message needs a turn.
+    fn is_too_wide(&self) -> bool;
+}
+
+impl AcceptFailure for AcceptError {
+    fn is_too_wide(&self) -> bool {
+        matches!(self, Self::TooWide)
+    }
+}
+
+impl AcceptFailure for NotTogether {
+    fn is_too_wide(&self) -> bool {
+        matches!(self, Self::Accept(error) if error.is_too_wide())
+    }
+}
+
+impl MessageStore {
+    /// Runs a transaction that accepts a message, like [`MessageStore::write`]: at once if the message is narrow, otherwise
+    /// once more in its turn.
+    pub(crate) async fn write_message<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: Fn(&Connection, &mut Touched, Breadth) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: AcceptFailure,
+    {
+        let job = Arc::new(job);
+        let narrow = Arc::clone(&job);
+        match self.write(move |connection, touched| narrow(connection, touched, Breadth::Narrow)).await {
+            Err(error) if error.is_too_wide() => {}
+            done => return done,
+        }
+        let _turn = self.wide_turn().await;
+        self.write(move |connection, touched| job(connection, touched, Breadth::Wide)).await
+    }
+}
