@@ -106,8 +106,11 @@ impl Greylist<'_> {
         keys.dedup();
         let (known, waiting) = self.known(&keys, attempt).await?;
         let GreylistAttempt { now, before, room, .. } = attempt;
-        let is_due = |known: &KnownKey| !known.passed && known.first_seen <= *before;
-        let is_early = |known: &KnownKey| !known.passed && known.first_seen > *before;
+        // A row from later than the delay is from before the clock was set back.
+        let latest = now.plus(now.since(*before));
+        let is_over = |known: &KnownKey| known.first_seen <= *before || known.first_seen > latest;
+        let is_due = |known: &KnownKey| !known.passed && is_over(known);
+        let is_early = |known: &KnownKey| !known.passed && !is_over(known);
         let is_stale = |known: &KnownKey| known.passed && now.since(known.last_seen) >= REFRESHED_AFTER;
         let new = || keys.iter().filter(|key| !known.iter().any(|known| known.key == **key));
         let (due, unknown) = (known.iter().filter(|known| is_due(known)).count() as u64, new().count() as u64);

@@ -15,8 +15,8 @@ use super::routing::{Target, full, target, unknown};
 use super::unusable::unusable;
 use super::{Prepared, Relaying};
 use crate::MessageStoreSettings;
-use crate::message_store::mailbox::{self, Mailbox};
 use crate::message_store::MailboxId;
+use crate::message_store::mailbox::{self, Mailbox};
 
 /// Maximum number of addresses that one recipient expands to. Aliases of aliases could have far more members than each
 /// of them.

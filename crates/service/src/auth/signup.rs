@@ -86,6 +86,7 @@ impl Service {
         if email.domain() != domain {
             return Err(Violations::of("email", "must end with @ and the domain").into());
         }
+        crate::users::demand_no_catch_all(&email)?;
         if self.0.store.directory().is_some() {
             return Err(crate::users::kept_elsewhere().into());
         }

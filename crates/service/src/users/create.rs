@@ -81,6 +81,7 @@ impl Service {
     }
 
     async fn demand_no_alias(&self, email: &EmailAddress) -> Result<(), UserError> {
+        demand_no_catch_all(email)?;
         if self.0.store.aliases().get(email).await?.is_some() { Err(UserError::IsAlias) } else { Ok(()) }
     }
 
@@ -120,5 +121,13 @@ impl Service {
         quota
             .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "could not read the usage of a new mailbox"))
             .ok()
+    }
+}
+
+/// Checks that an address is not that of a catch-all, which only an alias can have.
+pub(crate) fn demand_no_catch_all(email: &EmailAddress) -> Result<(), Violations> {
+    match email.is_catch_all() {
+        true => Err(Violations::of("email", "must not be a catch-all: create an alias")),
+        false => Ok(()),
     }
 }

@@ -27,6 +27,7 @@ use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
 pub use create::CreateUser;
+pub(crate) use create::demand_no_catch_all;
 pub use directory::DirectorySynced;
 pub(crate) use directory::{DirectoryState, Found, kept_elsewhere};
 pub use directory_probe::{DirectoryProbe, ProbedRows, UnknownScheme};

@@ -39,6 +39,18 @@ async fn a_key_passes_after_the_delay_and_stays_passed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_from_the_future_passes_after_the_clock_was_set_back() {
+    on_every_engine(async |store| {
+        assert!(!attempt(store, &["a", "b"], 1000 + 30 * DAY).await);
+        assert!(attempt(store, &["a"], 1000).await);
+        assert!(attempt(store, &["a"], 1001).await);
+        // The clocks of two nodes differ by less than the delay.
+        assert!(!attempt(store, &["b"], 1000 + 30 * DAY - 50).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_passes_when_all_of_its_keys_do() {
     on_every_engine(async |store| {
         assert!(!attempt(store, &["b", "a"], 1000).await);

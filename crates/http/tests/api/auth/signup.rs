@@ -27,7 +27,7 @@ async fn every_broken_rule_is_named_and_nothing_is_made() {
     assert_eq!(sign_up(&app, json!({})).await.assert_invalid(), ["domain", "email", "password"]);
     let wrong = json!({ "domain": "-", "email": "ann", "password": "1234567", "name": "a\u{0}" });
     assert_eq!(sign_up(&app, wrong).await.assert_invalid(), ["domain", "email", "password", "name"]);
-    for email in ["ann@other.example", "ann@sub.new.example", "ann@evilnew.example"] {
+    for email in ["ann@other.example", "ann@sub.new.example", "ann@evilnew.example", "*@new.example"] {
         assert_eq!(sign_up(&app, with("email", email)).await.assert_invalid(), ["email"], "{email}");
     }
     assert_eq!(app.get(&app.admin, "/domains").await.json()["total"], 0);

@@ -29,6 +29,16 @@ async fn every_broken_rule_is_named_at_once() {
 }
 
 #[tokio::test]
+async fn the_catch_all_of_a_domain_is_no_user() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    assert_eq!(app.post(&app.admin, "/users", user("*@example.org")).await.assert_invalid(), ["email"]);
+    app.get(&app.admin, "/users/*@example.org").await.assert_error(404, "USER_NOT_FOUND");
+    let alias = json!({ "address": "*@example.org", "members": ["ann@far.example"] });
+    app.post(&app.admin, "/aliases", alias).await.assert(StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn a_quota_of_zero_is_no_limit() {
     let app = App::start().await;
     app.domain("example.org").await;
