@@ -430,7 +430,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Delivers to a mailbox under one of its addresses. Under the first of them, the mailbox gets a copy for each.
+    /// Delivers to a mailbox under one of its addresses. After [`Expanded::MOST_COPIES`] copies, it has the message already.
     fn deliver_under(&mut self, mailbox: MailboxId, recipient: &Recipient) -> Result<(), Failed> {
         let event = delivered(self.mail, recipient, self.now);
         if self.delivered.get(&mailbox).is_some_and(|copies| *copies >= Expanded::MOST_COPIES) {
