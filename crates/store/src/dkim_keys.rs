@@ -101,7 +101,7 @@ impl DkimKeys<'_> {
         }
         match self.0.batch(statements).await {
             Ok(_) => Ok(true),
-            // Another look was faster.
+            // Another check was faster.
             Err(StoreError::Guard { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -54,7 +54,7 @@ pub use routing::RecipientCheck;
 use routing::Route;
 pub(crate) use routing::{no_postmaster, to_client};
 pub(crate) use transaction::accept as accept_in_transaction;
-pub(crate) use wide::Breadth;
+pub(crate) use wide::MessageBreadth;
 
 pub use crate::submitter::Submitter;
 
@@ -233,6 +233,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Returns the number of its recipients.
+    fn recipients(&self) -> usize {
+        self.incoming.recipients.len()
+    }
+
     /// Returns the message as mailboxes get it.
     pub(crate) fn kept(&self) -> &NewContent {
         self.for_mailboxes.as_ref().unwrap_or(&self.content)
@@ -256,8 +261,8 @@ impl MessageStore {
     /// [`AcceptError`]; nothing was stored.
     pub async fn accept(&self, incoming: Incoming) -> Result<Taken, AcceptError> {
         let prepared = self.prepare(incoming).await?;
-        let (settings, now) = (self.settings().clone(), self.clock().now());
-        self.write_message(move |connection, touched, breadth| {
+        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), prepared.recipients());
+        self.write_message(recipients, move |connection, touched, breadth| {
             transaction::accept(connection, &prepared, &settings, breadth, now, touched)
         })
         .await
@@ -274,8 +279,8 @@ impl MessageStore {
         known: Vec<Refusal>,
         notice: Option<PreparedNotice>,
     ) -> Result<Taken, NotTogether> {
-        let (settings, now) = (self.settings().clone(), self.clock().now());
-        self.write_message(move |connection, touched, breadth| {
+        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), message.recipients());
+        self.write_message(recipients, move |connection, touched, breadth| {
             let taken = transaction::accept(connection, &message, &settings, breadth, now, touched)?;
             // The error rolls the transaction back; the caller then prepares another notice.
             let failures = taken.failures(message.incoming.is_junk);

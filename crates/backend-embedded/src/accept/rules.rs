@@ -18,7 +18,7 @@ use super::answering::deserves_answer;
 use super::expansion::{Expanded, Expansion, expand};
 use super::transaction::{Local, LocalTo, Routes};
 use super::unusable::{Failed, Unusable, unusable};
-use super::wide::Breadth;
+use super::wide::MessageBreadth;
 use super::{Prepared, Recipient, loops};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox, rules, unreadable};
@@ -70,7 +70,7 @@ pub(super) fn apply(
     settings: &MessageStoreSettings,
     unusable: &Unusable,
     routes: &mut Routes<'_>,
-    (expanded, breadth): (&mut Expanded, Breadth),
+    (expanded, breadth): (&mut Expanded, MessageBreadth),
     now: Timestamp,
 ) -> Result<(), Failed> {
     let mut mailboxes: Vec<(MailboxId, &EmailAddress)> = Vec::new();
@@ -108,7 +108,7 @@ struct Judged<'a> {
     mail: &'a Prepared,
     settings: &'a MessageStoreSettings,
     unusable: &'a Unusable,
-    breadth: Breadth,
+    breadth: MessageBreadth,
     facts: Facts<'a>,
     now: Timestamp,
     rulings: AllRulings,

@@ -66,8 +66,8 @@ impl MessageStore {
                 return Err(error.into());
             }
         };
-        let (settings, now) = (self.settings().clone(), self.clock().now());
-        let written = self.write_message(move |connection, touched, breadth| {
+        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), prepared.recipients());
+        let written = self.write_message(recipients, move |connection, touched, breadth| {
             enlisted.begin(connection)?;
             match transaction::accept(connection, &prepared, &settings, breadth, now, touched) {
                 Ok(taken) => {

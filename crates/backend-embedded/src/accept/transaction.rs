@@ -22,7 +22,7 @@ use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
 use super::rules::{self, AllRulings};
 use super::unusable::{Failed, Unusable, in_savepoint};
-use super::wide::Breadth;
+use super::wide::MessageBreadth;
 use super::{
     AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, bounds, loops, returned,
     sent_copy,
@@ -114,7 +114,7 @@ pub(crate) fn accept(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
-    breadth: Breadth,
+    breadth: MessageBreadth,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, AcceptError> {
@@ -140,7 +140,7 @@ fn attempt(
     mail: &Prepared,
     settings: &MessageStoreSettings,
     unusable: &Unusable,
-    breadth: Breadth,
+    breadth: MessageBreadth,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, Failed> {
@@ -241,19 +241,17 @@ fn routes<'a>(
     mail: &'a Prepared,
     settings: &MessageStoreSettings,
     unusable: &Unusable,
-    breadth: Breadth,
+    breadth: MessageBreadth,
     now: Timestamp,
 ) -> Result<Routes<'a>, Failed> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
     let mut expanded = Expanded::of(mail);
-    let recipients = mail.incoming.recipients.len();
-    breadth.allows(recipients, &expanded)?;
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
         let (address, size) = (&recipient.address, mail.size_for(&recipient.address));
         let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
         let route = route(connection, address, size, relaying, settings, breadth.largest(), &mut expanded)?;
-        breadth.allows(recipients, &expanded)?;
+        breadth.allows(&expanded)?;
         let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
         match without_loop(mail, address, route) {
             Route::Local(mailbox) => routes.add_local(recipient, LocalTo::Mailbox(mailbox)),
@@ -265,7 +263,7 @@ fn routes<'a>(
     // Aliases come last: their members get no second copy.
     routes.local.sort_by_key(|local| local.alias().is_some());
     rules::apply(connection, mail, settings, unusable, &mut routes, (&mut expanded, breadth), now)?;
-    breadth.allows(recipients, &expanded)?;
+    breadth.allows(&expanded)?;
     Ok(routes)
 }
 

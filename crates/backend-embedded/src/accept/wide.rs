@@ -17,14 +17,14 @@ const NARROW: usize = 10;
 
 /// For how many addresses a transaction stores a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Breadth {
+pub(crate) enum MessageBreadth {
     /// For fewer than [`NARROW`]. It fails with [`AcceptError::TooWide`] if there are more.
     Narrow,
     /// For as many as a message may have.
     Wide,
 }
 
-impl Breadth {
+impl MessageBreadth {
     /// Returns the number of addresses to which one recipient may expand.
     pub(super) const fn largest(self) -> usize {
         match self {
@@ -33,10 +33,17 @@ impl Breadth {
         }
     }
 
-    /// Checks the recipients of a message, and the addresses to which they have expanded so far.
-    pub(super) fn allows(self, recipients: usize, expanded: &Expanded) -> Result<(), AcceptError> {
-        let is_narrow = recipients.max(expanded.addresses()) < NARROW;
-        if self == Self::Wide || is_narrow { Ok(()) } else { Err(AcceptError::TooWide) }
+    /// Returns that of a message with these recipients, before any of them expands.
+    const fn of(recipients: usize) -> Self {
+        if recipients < NARROW { Self::Narrow } else { Self::Wide }
+    }
+
+    /// Checks the addresses to which the recipients of a message have expanded so far.
+    pub(super) fn allows(self, expanded: &Expanded) -> Result<(), AcceptError> {
+        match (self, Self::of(expanded.addresses())) {
+            (Self::Narrow, Self::Wide) => Err(AcceptError::TooWide),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -59,21 +66,23 @@ impl AcceptFailure for NotTogether {
 }
 
 impl MessageStore {
-    /// Runs a transaction that accepts a message, like [`MessageStore::write`]: at once if the message is narrow, otherwise
-    /// once more in its turn.
-    pub(crate) async fn write_message<T, E, F>(&self, job: F) -> Result<T, E>
+    /// Runs a transaction that accepts a message for these `recipients`, like [`MessageStore::write`]: at once if the message
+    /// is narrow, otherwise in its turn.
+    pub(crate) async fn write_message<T, E, F>(&self, recipients: usize, job: F) -> Result<T, E>
     where
-        F: Fn(&Connection, &mut Touched, Breadth) -> Result<T, E> + Send + Sync + 'static,
+        F: Fn(&Connection, &mut Touched, MessageBreadth) -> Result<T, E> + Send + Sync + 'static,
         T: Send + 'static,
         E: AcceptFailure,
     {
         let job = Arc::new(job);
-        let narrow = Arc::clone(&job);
-        match self.write(move |connection, touched| narrow(connection, touched, Breadth::Narrow)).await {
-            Err(error) if error.is_too_wide() => {}
-            done => return done,
+        if MessageBreadth::of(recipients) == MessageBreadth::Narrow {
+            let narrow = Arc::clone(&job);
+            match self.write(move |connection, touched| narrow(connection, touched, MessageBreadth::Narrow)).await {
+                Err(error) if error.is_too_wide() => {}
+                done => return done,
+            }
         }
         let _turn = self.wide_turn().await;
-        self.write(move |connection, touched| job(connection, touched, Breadth::Wide)).await
+        self.write(move |connection, touched| job(connection, touched, MessageBreadth::Wide)).await
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::id::MailboxId;
 use super::{MessageStore, MessageStoreError, damaged};
-use crate::accept::{AcceptError, Breadth, Prepared, accept_in_transaction};
+use crate::accept::{AcceptError, MessageBreadth, Prepared, accept_in_transaction};
 
 /// An answer to compose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl MessageStore {
         self.write(move |connection, touched| {
             // The owner may have replaced the rules meanwhile.
             if delete(connection, id)? {
-                accept_in_transaction(connection, &message, &settings, Breadth::Wide, now, touched)?;
+                accept_in_transaction(connection, &message, &settings, MessageBreadth::Wide, now, touched)?;
             }
             Ok(())
         })

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::columns::reply_columns;
 use super::hold::HELD;
 use super::{QueueKey, QueuedMessage, QueuedRecipient};
-use crate::accept::{AcceptError, Breadth, Prepared, accept_in_transaction, give_up, may_notify};
+use crate::accept::{AcceptError, MessageBreadth, Prepared, accept_in_transaction, give_up, may_notify};
 use crate::message_store::Touched;
 use crate::{MessageStore, feed};
 
@@ -134,7 +134,7 @@ impl MessageStore {
                     tracing::info!(queue_id = %message.queue_id, "delivery notice discarded: its sender had too many");
                     continue;
                 }
-                match accept_in_transaction(connection, &notice.mail, &settings, Breadth::Wide, now, touched) {
+                match accept_in_transaction(connection, &notice.mail, &settings, MessageBreadth::Wide, now, touched) {
                     Ok(_) => {}
                     Err(AcceptError::Store(error)) => return Err(error),
                     Err(refused) => {

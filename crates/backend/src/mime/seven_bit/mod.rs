@@ -70,7 +70,7 @@ pub fn with_ascii_header(message: &Blob) -> Result<Blob, ConversionError> {
 /// [`ConversionError`] if a part may or can not be converted, or the message cannot be read.
 pub fn in_seven_bits(message: &Blob) -> Result<Blob, ConversionError> {
     let limits = Limits::default();
-    let delimiters = Delimiters::within(None);
+    let delimiters = PartDelimiters::within(None);
     Converter { message, limits: &limits, messages: 0, memory_left: IN_MEMORY_BYTES, delimiters }
         .convert()
         .map(|(converted, _)| converted)
@@ -83,7 +83,7 @@ struct Converter<'a> {
     messages: usize,
     memory_left: usize,
     /// Those of its own multiparts, and of the multiparts that it is in.
-    delimiters: Delimiters<'a>,
+    delimiters: PartDelimiters<'a>,
 }
 
 /// New bytes for a range of the message.
@@ -192,7 +192,7 @@ impl Converter<'_> {
                     limits: self.limits,
                     messages: self.messages + 1,
                     memory_left: self.memory_left,
-                    delimiters: Delimiters::within(Some(&self.delimiters)),
+                    delimiters: PartDelimiters::within(Some(&self.delimiters)),
                 };
                 let (converted, memory_left) = inside.convert()?;
                 self.memory_left = memory_left;
@@ -249,7 +249,7 @@ impl Converter<'_> {
 
 /// The lines that separate the parts of a message, and of the messages that it is in, without their ends. No conversion may
 /// complete one (RFC 2046 section 5.1.1).
-struct Delimiters<'a> {
+struct PartDelimiters<'a> {
     /// Sorted. None begins with another, so one look-up finds the one that a line begins with.
     own: Vec<Vec<u8>>,
     outer: Option<&'a Self>,
@@ -257,7 +257,7 @@ struct Delimiters<'a> {
     masks: Vec<u8>,
 }
 
-impl<'a> Delimiters<'a> {
+impl<'a> PartDelimiters<'a> {
     fn within(outer: Option<&'a Self>) -> Self {
         Self { own: Vec::new(), outer, masks: outer.map_or(b"?*!#~".to_vec(), |outer| outer.masks.clone()) }
     }
