@@ -1,7 +1,8 @@
-//! Outgoing messages: a long one is buffered in a file instead of memory, since sending may take long.
+//! Messages that leave the store: a long one is buffered in a file instead of memory, since sending may take long.
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use mailapi_backend::{Buffer, BufferError};
 use mailapi_model::Blob;
 use mailapi_store::StoreError;
@@ -19,6 +20,19 @@ impl MessageStore {
         let buffer = self.buffer().clone();
         self.scan(move |connection| copy(connection, &layout, range, &buffer)).await
     }
+}
+
+/// Loads a range into memory if it has at most `inline_bytes`, otherwise into a file.
+pub(super) fn load(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+    (buffer, inline_bytes): (&Buffer, usize),
+) -> Result<Blob, MessageStoreError> {
+    if range.end.min(layout.size).saturating_sub(range.start) > inline_bytes as u64 {
+        return copy(connection, layout, range, buffer);
+    }
+    Ok(Bytes::from(pieces::read_range(connection, layout, range)?).into())
 }
 
 fn copy(

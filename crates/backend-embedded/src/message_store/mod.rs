@@ -55,12 +55,12 @@ mod vanished;
 
 use std::sync::Arc;
 
-use mailapi_backend::Buffer;
+use mailapi_backend::{Buffer, FairPermit, FairPermits};
 use mailapi_model::{Clock, EmailAddress, Entropy};
-use mailapi_store::sqlite::Sqlite;
+use mailapi_store::sqlite::{DatabaseSnapshot, Sqlite};
 use mailapi_store::{EnlistedRecord, StoreError};
 use rusqlite::Connection;
-use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::sync::Semaphore;
 
 pub(crate) use answers::{Answer, WaitingAnswer, add as add_answer};
 pub(crate) use changes::{Announcement, Changes, Signal, Touched};
@@ -77,6 +77,7 @@ pub use changes::MailboxWatch;
 pub use content::Layout;
 pub use entry::{EntryMeta, EntryState};
 pub use error::MessageStoreError;
+pub use exporting::MailboxExport;
 pub use flagging::{FlagChange, Flagged};
 pub use folder::{Folder, FolderSnapshot};
 pub use id::{ContentId, FolderId, MailboxId};
@@ -87,6 +88,7 @@ pub use schema::MAIL_SCHEMA;
 use search_permits::SearchPermits;
 pub use transfer::{Appended, AppendedTogether, NewMessage, Transferred};
 
+use crate::accept::TurnClaim;
 use crate::{MessageStoreSettings, feed};
 
 /// Number of messages that a bulk command changes in one transaction. Other writers wait a few milliseconds
@@ -113,7 +115,7 @@ struct Inner {
     /// Limits the bytes of long messages that are opened at once.
     opening: Semaphore,
     /// Of messages for many mailboxes.
-    wide_turn: Mutex<()>,
+    wide_turns: FairPermits<TurnClaim>,
 }
 
 impl MessageStore {
@@ -141,7 +143,7 @@ impl MessageStore {
             search_permits,
             buffer,
             opening,
-            wide_turn: Mutex::default(),
+            wide_turns: FairPermits::new(1),
         })))
     }
 
@@ -197,6 +199,10 @@ impl MessageStore {
         &*self.0.entropy
     }
 
+    pub(crate) async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
+        self.0.sqlite.snapshot().await
+    }
+
     pub(crate) fn writes_begun(&self) -> u64 {
         self.0.sqlite.writes_begun()
     }
@@ -213,8 +219,8 @@ impl MessageStore {
     }
 
     /// Waits for the turn of a message for many mailboxes.
-    pub(crate) async fn wide_turn(&self) -> MutexGuard<'_, ()> {
-        self.0.wide_turn.lock().await
+    pub(crate) async fn wide_turn(&self, claim: TurnClaim) -> FairPermit<TurnClaim> {
+        self.0.wide_turns.take(claim).await
     }
 
     /// Runs a transaction, and notifies the readers of its changes after the commit.

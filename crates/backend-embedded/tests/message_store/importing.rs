@@ -133,10 +133,11 @@ async fn a_new_and_empty_folder_gets_the_numbers_of_the_source() {
     assert_eq!(test_store.message_store.finish_import(target.id, numbers(90).unwrap()).await, Ok(None));
     let inbox = inbox(&test_store).await;
     assert_eq!((inbox.uid_validity, inbox.uid_next, inbox.messages), (VALIDITY, 90, 2));
-    let metas = test_store.message_store.entries_above(inbox.id, 0, 10).await.unwrap();
+    let mut export = test_store.message_store.begin_export(&ann()).await.unwrap();
+    let metas = export.entries_above(inbox.id, 0, 10).unwrap();
     assert_eq!((metas[0].state.uid, metas[0].internal_date.as_seconds()), (7, 7));
     assert_eq!(metas[0].state.flags, Flags::from_words(["\\Seen", "todo"]));
-    let content = test_store.message_store.message_of(&metas[1]).await.unwrap();
+    let content = export.message_of(&metas[1]).unwrap();
     assert_eq!(content.to_bytes().unwrap(), mail("number 12", "."));
     test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
     assert_eq!(uids(&test_store).await, [7, 12, 90]);

@@ -5,6 +5,7 @@ mod aliases;
 mod at_rest;
 mod bulk;
 mod counters;
+mod exporting;
 mod feed;
 mod folders;
 mod garbage;

@@ -8,8 +8,7 @@ use clap::{Args, Subcommand};
 use mailapi_archive::maildir::{MaildirWriter, write_subscriptions};
 use mailapi_archive::mbox::MboxWriter;
 use mailapi_archive::{ArchiveError, ExportedMessage, directory_names, level_name};
-use mailapi_backend_embedded::MessageStore;
-use mailapi_backend_embedded::message_store::{Folder, MessageStoreError};
+use mailapi_backend_embedded::message_store::{Folder, MailboxExport};
 use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::{EmailAddress, FolderName};
 
@@ -58,20 +57,20 @@ pub(super) async fn run(export: Export, config: &Config, place: RightsThread) ->
     wiring::with_assembly(config, Create::Nothing, async |assembly| {
         assembly.service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
         let MailServer::Embedded(embedded) = &assembly.mail else { return Ok(()) };
-        let store = embedded.message_store();
         let (Format::Maildir(Destination { directory, chosen }) | Format::Mbox(Destination { directory, chosen })) =
             &format;
         let path = directory.clone();
         let directory = Arc::new(place.call(move || prepare(&path)).await??);
-        let folders = store.list_folders(&email).await?;
+        let mut export = embedded.message_store().begin_export(&email).await?;
+        let folders = export.folders()?;
         chosen.check(folders.iter().map(|folder| &folder.name))?;
         let mut all = 0;
         let names: Vec<FolderName> = folders.iter().map(|folder| folder.name.clone()).collect();
         let directory_names = directory_names(&names);
         let mut subscribed = Vec::new();
-        let subscriptions = store.subscriptions(&email).await?;
+        let subscriptions = export.subscriptions()?;
         for (folder, name) in folders.iter().zip(&directory_names).filter(|(folder, _)| chosen.includes(&folder.name)) {
-            all += export_folder(store, (folder, name), (&format, &directory), &place).await?;
+            all += export_folder(&mut export, (folder, name), (&format, &directory), &place).await?;
             if subscriptions.contains(&folder.name) {
                 subscribed.push(name.clone());
             }
@@ -158,7 +157,7 @@ impl Writer {
 
 /// Exports a folder. Returns the number of its messages. Only `place` can write the directory.
 async fn export_folder(
-    store: &MessageStore,
+    export: &mut MailboxExport,
     (folder, directory_name): (&Folder, &str),
     (format, directory): (&Format, &Arc<OpenDirectory>),
     place: &RightsThread,
@@ -166,15 +165,11 @@ async fn export_folder(
     let mut writer = place.call(Writer::creating(format, directory, (folder, directory_name))).await??;
     let (mut messages, mut lost_keywords, mut after) = (0, 0, 0);
     loop {
-        let entries = store.entries_above(folder.id, after, STEP).await?;
+        let entries = export.entries_above(folder.id, after, STEP)?;
         let Some(last) = entries.last() else { break };
         after = last.state.uid;
         for entry in &entries {
-            let content = match store.message_of(entry).await {
-                // Removed since the list was read.
-                Err(MessageStoreError::NoSuchMessage) => continue,
-                content => content?,
-            };
+            let content = export.message_of(entry)?;
             let (uid, flags) = (entry.state.uid, entry.state.flags.clone());
             let message = ExportedMessage { uid, flags, internal_date: entry.internal_date, content };
             let added = place.call(move || {

@@ -22,6 +22,7 @@ mod reserve;
 mod schema;
 mod search;
 mod settings;
+mod snapshot;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +50,7 @@ use readers::{Owner, Readers};
 pub use reserve::reserve_of;
 pub use schema::remove_foreign_code;
 pub use settings::SqliteSettings;
+pub use snapshot::DatabaseSnapshot;
 use writer::Writer;
 
 /// A SQLite database file; clones share it.
@@ -271,6 +273,15 @@ impl Sqlite {
         tokio::task::spawn_blocking(job);
         // The job's own panic is caught inside, so the runtime is shutting down.
         outcome.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
+    }
+
+    /// Begins a read transaction for several jobs, such as those of an export. It counts as a long job
+    /// ([`Sqlite::scan`]).
+    ///
+    /// # Errors
+    /// If the database is closed, or its file cannot be opened.
+    pub async fn snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
+        self.0.readers.begin_snapshot().await
     }
 
     /// Returns the number of calls of [`Sqlite::write`] so far. Background work yields to the writer while

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{SqliteSettings, open, run_guarded};
+use super::{DatabaseSnapshot, SqliteSettings, open, run_guarded};
 use crate::StoreError;
 
 /// Connections for short reads, long reads and searches, opened on demand.
@@ -80,6 +80,12 @@ impl Readers {
     pub(super) async fn begin_scan(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
         let permit = Arc::clone(&self.long).acquire_owned().await.map_err(|_| StoreError::closed())?;
         Ok((Arc::clone(&self.pool), permit))
+    }
+
+    /// Waits for a permit to run one long job, and begins a read transaction for it.
+    pub(super) async fn begin_snapshot(&self) -> Result<DatabaseSnapshot, StoreError> {
+        let (pool, permit) = self.begin_scan().await?;
+        DatabaseSnapshot::begin(pool.take()?.connection, permit)
     }
 
     /// Waits for a permit to run one search; returns it with the pool to use.
