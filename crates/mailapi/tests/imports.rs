@@ -301,6 +301,18 @@ async fn folders_that_only_their_prefix_lists_are_named() {
 }
 
 #[tokio::test]
+async fn an_endless_list_of_folders_ends_the_import() {
+    let work_dir = with_users(&[ANN]);
+    let names: Vec<String> = (0..50_001).map(|number| format!("f{number}")).collect();
+    let folders: Vec<_> = names.iter().map(|name| (name.as_str(), "\\HasNoChildren")).collect();
+    let server = ScriptedImap::start(&[[LOGIN, NO_NAMESPACES, &list(&folders)].concat()]).await;
+    let refused = import(&work_dir, &server, &[]).await;
+    let expected = "mailapi: 127.0.0.1: the server lists more than 50000 folders\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (Some(1), expected));
+    server.assert_no_surprise();
+}
+
+#[tokio::test]
 async fn a_message_is_imported_without_keywords_beyond_the_limits() {
     let work_dir = with_users(&[ANN]);
     let many: String = (0..60).map(|number| format!(" k{number}")).collect();

@@ -26,3 +26,4 @@ pub(crate) use connection::{ImapConnection, OpenFolder, is_of, refused_folder};
 pub(crate) use error::ImapError;
 pub(crate) use job::Job;
 pub(crate) use pooled_connection::PooledConnection;
+pub(crate) use settings::MAX_FOLDERS;

@@ -19,7 +19,7 @@ use super::connection::{ANSWER_ROOM, ImapConnection, is_of};
 use super::dial::{greeted, log_in};
 use super::error::ImapError;
 use super::remote_folders::{RemoteFolder, unlisted};
-use super::settings::ImapSettings;
+use super::settings::{ImapSettings, MAX_FOLDERS};
 use crate::tls::TlsMode;
 
 /// A server far away may need several seconds for a login.
@@ -27,6 +27,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(30);
 
 /// Maximum number of messages of a folder: a server may claim four billion, which would take 16 GiB of memory.
 const MOST_MESSAGES: u32 = 10_000_000;
+
+/// Attributes that are read of a folder. The standard ones are some twenty.
+const MOST_ATTRIBUTES: usize = 64;
 
 /// Where a mailbox is.
 #[derive(Debug, Clone)]
@@ -51,6 +54,9 @@ pub enum RemoteError {
     /// The server refused it, and the connection still works.
     #[error("the server refuses it: {0}")]
     Refused(String),
+    /// The server lists more folders than any mailbox has.
+    #[error("the server lists more than {MAX_FOLDERS} folders")]
+    TooManyFolders,
     /// The folder has more messages than a folder here may have.
     #[error("the folder has more than 10,000,000 messages")]
     TooLarge,
@@ -136,7 +142,7 @@ impl RemoteMailbox {
     /// Lists the folders that can hold messages.
     ///
     /// # Errors
-    /// If the server fails.
+    /// If the server fails; [`RemoteError::TooManyFolders`].
     pub async fn folders(&mut self) -> Result<Vec<RemoteFolder>, RemoteError> {
         let (capabilities, mut namespaces) = (self.connection.capabilities(), Namespaces::default());
         if capabilities.has("NAMESPACE") {
@@ -157,6 +163,9 @@ impl RemoteMailbox {
                 below => below?,
             };
             folders.extend(below.into_iter().filter(|folder| known.insert(folder.written.clone())));
+            if folders.len() > MAX_FOLDERS {
+                return Err(RemoteError::TooManyFolders);
+            }
         }
         self.connection.rest();
         Ok(RemoteFolder::of_listing(folders, &namespaces))
@@ -164,15 +173,19 @@ impl RemoteMailbox {
 
     /// Runs a command that lists folders.
     async fn listed(&mut self, command: Command) -> Result<Vec<ListedFolder>, RemoteError> {
-        let mut folders = Vec::new();
-        let listed = self.connection.run(command, |untagged| {
-            if let Untagged::List(folder) = untagged {
+        let (mut folders, mut is_too_long) = (Vec::new(), false);
+        let listed = self.connection.run(command, |untagged| match untagged {
+            Untagged::List(mut folder) if folders.len() < MAX_FOLDERS => {
+                folder.attributes.truncate(MOST_ATTRIBUTES);
                 folders.push(folder);
             }
+            Untagged::List(_) => is_too_long = true,
+            _ => {}
         });
         let listed = listed.await;
         match self.refusal(listed)? {
             Some(reason) => Err(RemoteError::Refused(reason)),
+            None if is_too_long => Err(RemoteError::TooManyFolders),
             None => Ok(folders),
         }
     }

@@ -7,6 +7,9 @@ use mailapi_model::{Secret, SharedSecret};
 
 use crate::tls::TlsMode;
 
+/// The maximum number of folders of a mailbox. A longer list would take too much memory.
+pub(crate) const MAX_FOLDERS: usize = 50_000;
+
 /// The IMAP server and the limits on its use.
 #[derive(Debug, Clone)]
 pub struct ImapSettings {

@@ -6,8 +6,8 @@ use mailapi_backend::{MailboxError, NewDraft, SavedDraft};
 use mailapi_imap::client::{Code, Command, FetchAttribute, StatusResponse, Untagged};
 use mailapi_model::FolderName;
 
-use super::folders::{Folder, MAX_FOLDERS, as_folder};
-use crate::imap_pool::{ImapConnection, ImapError, Job};
+use super::folders::{Folder, as_folder};
+use crate::imap_pool::{ImapConnection, ImapError, Job, MAX_FOLDERS};
 
 /// The special use of the folder of drafts (RFC 6154 section 2).
 const SPECIAL_USE: &str = "\\Drafts";

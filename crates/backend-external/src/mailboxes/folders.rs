@@ -6,7 +6,7 @@ use mailapi_backend::FolderInfo;
 use mailapi_imap::client::{Command, FetchAttribute, FolderStatus, ListedFolder, StatusItem, Untagged};
 use mailapi_model::FolderName;
 
-use crate::imap_pool::{ImapConnection, ImapError, Job, is_of, refused_folder};
+use crate::imap_pool::{ImapConnection, ImapError, Job, MAX_FOLDERS, is_of, refused_folder};
 
 /// Lists the folders with their counts: in one command if the server has LIST-STATUS and STATUS=SIZE.
 pub(super) struct ListFolders;
@@ -80,9 +80,6 @@ pub(super) struct Folder {
     /// The name with the server's separator.
     pub(super) wire_name: String,
 }
-
-/// The maximum number of folders. A longer list would take too much memory.
-pub(super) const MAX_FOLDERS: usize = 50_000;
 
 /// Returns all folders that can be opened: INBOX first, the others by name.
 pub(super) async fn all(connection: &mut ImapConnection) -> Result<Vec<Folder>, ImapError> {
