@@ -21,7 +21,6 @@ mod cache;
 mod caller;
 mod dns_names;
 mod error;
-mod fair_permits;
 mod monitoring;
 mod name_locks;
 mod pruning;

@@ -35,7 +35,8 @@ use std::sync::Arc;
 use mailapi_backend::Refusal;
 use mailapi_backend::mime::{MessageStructure, ReturnedMail, beginning};
 use mailapi_model::{
-    Authentication, Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp,
+    Authentication, Blob, ClientNetwork, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath,
+    Timestamp,
 };
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
@@ -54,7 +55,7 @@ pub use routing::RecipientCheck;
 use routing::Route;
 pub(crate) use routing::{no_postmaster, to_client};
 pub(crate) use transaction::accept as accept_in_transaction;
-pub(crate) use wide::MessageBreadth;
+pub(crate) use wide::{MessageBreadth, TurnClaim};
 
 pub use crate::submitter::Submitter;
 
@@ -92,6 +93,8 @@ pub struct Incoming {
     pub authentication: Option<Authentication>,
     /// The mailbox that submitted it with a login. Its events belong to that mailbox.
     pub submitter: Option<Submitter>,
+    /// The client that sent it without a login.
+    pub client: Option<ClientNetwork>,
 }
 
 impl Incoming {
@@ -119,6 +122,7 @@ impl Incoming {
             is_junk: false,
             authentication: None,
             submitter: None,
+            client: None,
         }
     }
 }
@@ -233,11 +237,6 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Returns the number of its recipients.
-    fn recipients(&self) -> usize {
-        self.incoming.recipients.len()
-    }
-
     /// Returns the message as mailboxes get it.
     pub(crate) fn kept(&self) -> &NewContent {
         self.for_mailboxes.as_ref().unwrap_or(&self.content)
@@ -261,8 +260,8 @@ impl MessageStore {
     /// [`AcceptError`]; nothing was stored.
     pub async fn accept(&self, incoming: Incoming) -> Result<Taken, AcceptError> {
         let prepared = self.prepare(incoming).await?;
-        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), prepared.recipients());
-        self.write_message(recipients, move |connection, touched, breadth| {
+        let (settings, now, claim) = (self.settings().clone(), self.clock().now(), TurnClaim::of(&prepared.incoming));
+        self.write_message(claim, move |connection, touched, breadth| {
             transaction::accept(connection, &prepared, &settings, breadth, now, touched)
         })
         .await
@@ -279,8 +278,8 @@ impl MessageStore {
         known: Vec<Refusal>,
         notice: Option<PreparedNotice>,
     ) -> Result<Taken, NotTogether> {
-        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), message.recipients());
-        self.write_message(recipients, move |connection, touched, breadth| {
+        let (settings, now, claim) = (self.settings().clone(), self.clock().now(), TurnClaim::of(&message.incoming));
+        self.write_message(claim, move |connection, touched, breadth| {
             let taken = transaction::accept(connection, &message, &settings, breadth, now, touched)?;
             // The error rolls the transaction back; the caller then prepares another notice.
             let failures = taken.failures(message.incoming.is_junk);

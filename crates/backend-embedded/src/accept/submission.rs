@@ -5,7 +5,7 @@ use mailapi_backend::{Accepted, Attempt, Record, RecordError, Submission, Submit
 use mailapi_model::{Blob, EmailAddress, Envelope, Reply};
 use mailapi_store::{EnlistedRecord, StoreError};
 
-use super::{AcceptError, Incoming, Relaying, Taken, transaction};
+use super::{AcceptError, Incoming, Relaying, Taken, TurnClaim, transaction};
 use crate::MessageStore;
 
 #[async_trait]
@@ -66,8 +66,8 @@ impl MessageStore {
                 return Err(error.into());
             }
         };
-        let (settings, now, recipients) = (self.settings().clone(), self.clock().now(), prepared.recipients());
-        let written = self.write_message(recipients, move |connection, touched, breadth| {
+        let (settings, now, claim) = (self.settings().clone(), self.clock().now(), TurnClaim::of(&prepared.incoming));
+        let written = self.write_message(claim, move |connection, touched, breadth| {
             enlisted.begin(connection)?;
             match transaction::accept(connection, &prepared, &settings, breadth, now, touched) {
                 Ok(taken) => {

@@ -248,6 +248,7 @@ fn incoming(
         is_junk: false,
         authentication: None,
         submitter: None,
+        client: (delivery.relaying == Relaying::Denied).then(|| ClientNetwork::of(delivery.peer)),
     })
 }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use mailapi_backend::{Attempt, Mailboxes, Provisioning, Recorded, Refusal, Submission, SubmitError};
 use mailapi_backend_embedded::MessageStoreSettings;
-use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
-use mailapi_model::{Blob, Clock, Envelope, MessageId, Page, ReversePath, Timestamp};
+use mailapi_backend_embedded::accept::{AcceptError, Incoming, RecipientCheck, Relaying};
+use mailapi_model::{Blob, ClientNetwork, Clock, Envelope, MessageId, Page, ReversePath, Timestamp};
 use mailapi_testkit::SeededEntropy;
 
 use super::test_store::{TestStore, address, ann, bob, bytes, folder, mail};
@@ -111,6 +111,26 @@ async fn a_message_does_not_wait_for_those_with_many_recipients() {
     let (_, before) = tokio::join!(join_all(many), one);
     assert!(before <= 2, "{before} messages with 500 recipients came first");
     assert_eq!(completed.load(Ordering::Relaxed), 20);
+}
+
+#[tokio::test]
+async fn clients_take_turns_with_messages_for_many_recipients() {
+    let test_store = TestStore::new().await;
+    let completed = Arc::new(AtomicUsize::new(0));
+    let recipients = tags(100);
+    let accepted = |address: Option<&str>| {
+        let (store, completed) = (test_store.message_store.clone(), completed.clone());
+        let client = address.map(|address| ClientNetwork::of(address.parse().unwrap()));
+        let incoming = Incoming { client, ..test_store.incoming(&as_str(&recipients), &mail("Hi", ".")) };
+        async move {
+            store.accept(incoming).await.unwrap();
+            completed.fetch_add(1, Ordering::Relaxed)
+        }
+    };
+    let of_one_stranger = join_all((0..20).map(|_| accepted(Some("192.0.2.1"))));
+    let (_, of_another, of_a_user) = tokio::join!(of_one_stranger, accepted(Some("192.0.2.2")), accepted(None));
+    assert!(of_a_user <= 2 && of_another <= 4, "{of_a_user} and {of_another} messages came first");
+    assert_eq!(completed.load(Ordering::Relaxed), 22);
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use mailapi_backend::{FairPermits, Shared};
 use mailapi_model::{ClientNetwork, LoginProtocol, Visitor};
 use tokio::sync::oneshot;
 
 use crate::Unavailable;
-use crate::fair_permits::{FairPermits, Shared};
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use mailapi_backend::{FairPermit, FairPermits, Shared};
 use mailapi_model::{EmailAddress, WebhookAuthor, WebhookId};
 use mailapi_store::Webhook;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::fair_permits::{FairPermits, Permit, Shared};
 
 /// Maximum number of connections to receivers that work. Each costs about 50 KiB with TLS.
 const WORKING: usize = 192;
@@ -58,7 +57,7 @@ impl Shared for Share {
 
 /// The right to have a connection; released on drop.
 pub(super) struct ConnectionPermit {
-    _of_process: Permit<Share>,
+    _of_process: FairPermit<Share>,
     _of_owner: OwnedSemaphorePermit,
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// The group and the member of a request.
-pub(crate) trait Shared {
+/// The client of a request.
+pub trait Shared {
     /// Groups are served in turn.
     type Group: PartialEq;
     /// The members of a group are served in turn.
@@ -19,10 +19,10 @@ pub(crate) trait Shared {
 }
 
 /// The permits and the queue for them.
-pub(crate) struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
+pub struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
 
 /// A permit; released on drop.
-pub(crate) struct Permit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
+pub struct FairPermit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
 
 struct State<S: Shared> {
     free: usize,
@@ -31,50 +31,52 @@ struct State<S: Shared> {
 }
 
 /// The requests of one member.
-type Requests<S> = VecDeque<oneshot::Sender<Permit<S>>>;
+type Requests<S> = VecDeque<oneshot::Sender<FairPermit<S>>>;
 
 /// A queue of waiting entries, the next one first.
 type Rotation<K, V> = VecDeque<(K, V)>;
 
 impl<S: Shared> FairPermits<S> {
-    pub(crate) fn new(permits: usize) -> Self {
+    /// Creates this number of permits.
+    #[must_use]
+    pub fn new(permits: usize) -> Self {
         Self(Arc::new(Mutex::new(State { free: permits, groups: VecDeque::new() })))
     }
 
     /// Waits for a permit.
-    pub(crate) async fn take(&self, share: S) -> Permit<S> {
+    pub async fn take(&self, share: S) -> FairPermit<S> {
         let permit = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if state.free > 0 {
                 state.free -= 1;
-                return Permit(Some(Arc::clone(&self.0)));
+                return FairPermit(Some(Arc::clone(&self.0)));
             }
             let (sender, permit) = oneshot::channel();
             state.queue(&share, sender);
             permit
         };
         // Senders are dropped only together with the last permit, which this request would have received.
-        permit.await.unwrap_or(Permit(None))
+        permit.await.unwrap_or(FairPermit(None))
     }
 
     /// Takes a permit if more than `reserve` are free. No request waits then.
-    pub(crate) fn take_beyond(&self, reserve: usize) -> Option<Permit<S>> {
+    pub fn take_beyond(&self, reserve: usize) -> Option<FairPermit<S>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.free.checked_sub(1).filter(|left| *left >= reserve).map(|left| {
             state.free = left;
-            Permit(Some(Arc::clone(&self.0)))
+            FairPermit(Some(Arc::clone(&self.0)))
         })
     }
 }
 
 impl<S: Shared> State<S> {
-    fn queue(&mut self, share: &S, sender: oneshot::Sender<Permit<S>>) {
+    fn queue(&mut self, share: &S, sender: oneshot::Sender<FairPermit<S>>) {
         let members = of(&mut self.groups, share.group());
         of(members, share.member()).push_back(sender);
     }
 
     /// Removes the next request; its group and its member move to the end of their queues.
-    fn next(&mut self) -> Option<oneshot::Sender<Permit<S>>> {
+    fn next(&mut self) -> Option<oneshot::Sender<FairPermit<S>>> {
         let (group, mut members) = self.groups.pop_front()?;
         let (member, mut requests) = members.pop_front()?;
         let next = requests.pop_front();
@@ -97,7 +99,7 @@ fn of<K: PartialEq, V: Default>(rotation: &mut Rotation<K, V>, key: K) -> &mut V
     &mut rotation[at].1
 }
 
-impl<S: Shared> Drop for Permit<S> {
+impl<S: Shared> Drop for FairPermit<S> {
     fn drop(&mut self) {
         let Some(state) = self.0.take() else { return };
         loop {
