@@ -31,8 +31,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("archive", &["backend", "imap", "files", "model"]),
     ("console", &["http", "service", "model"]),
     ("http", &["service", "metrics", "tls", "proxy", "model"]),
-    ("service", &["backend", "rspamd", "store", "webhooks", "metrics", "tls", "events", "model"]),
+    ("service", &["backend", "rspamd", "security", "store", "webhooks", "metrics", "tls", "events", "model"]),
     ("rspamd", &["backend", "model"]),
+    ("security", &["backend", "model"]),
     ("webhooks", &["backend", "tls", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "files", "tls", "model"]),
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "proxy", "events", "model"]),
@@ -79,7 +80,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
 ];
 
 /// Crates without I/O: no runtime, no sockets, no files.
-const PURE: &[&str] = &["model", "smtp", "imap", "metrics"];
+const PURE: &[&str] = &["model", "smtp", "imap", "metrics", "security"];
 const IO_CRATES: &[&str] = &["tokio", "async-trait", "futures-util", "rustls", "tokio-rustls", "serde", "serde_json"];
 
 #[test]

@@ -1,0 +1,63 @@
+//! Looks for signs of fraud in a message: forged senders, misleading links, dangerous files.
+//!
+//! [`analyze`] is a pure function. It asks no network and no database; the caller says what is known ([`Surroundings`]). Each sign
+//! has evidence that a person can check, and the verdict follows from the signs alone. The time is linear in the size of
+//! the message, and the memory is bounded ([`bounds`]).
+
+pub mod bounds;
+mod files;
+mod links;
+mod lookalike;
+mod page;
+mod report;
+mod results;
+mod sender;
+mod sign;
+
+use std::io;
+use std::sync::Arc;
+
+use mailapi_backend::mime::MessageStructure;
+use mailapi_model::Blob;
+
+pub use lookalike::OwnNames;
+pub use report::{
+    AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
+    SecurityReport, Verdict,
+};
+pub use sign::{SecuritySign, Severity};
+
+use report::Findings;
+
+/// What is known about the mailbox that has the message.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The domains of this installation, which others imitate.
+    pub own_names: Arc<OwnNames>,
+    /// The name by which this installation signs the results of its checks (RFC 8601 section 2.5).
+    pub own_checker: Option<String>,
+}
+
+/// Analyzes a message. Blocks while it reads the message.
+///
+/// # Errors
+/// When the message cannot be read.
+pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<SecurityReport> {
+    let structure = MessageStructure::of_bytes(message)?;
+    let header = structure.header();
+    let block = message.slice(span(header.offset, header.length)).to_bytes()?;
+    let mut findings = Findings::default();
+    let results = results::read(&block, surroundings, &mut findings);
+    let sender = sender::examine(&block, surroundings, &mut findings);
+    let pages = page::of_bodies(message, &structure, &mut findings)?;
+    let content = page::facts(&pages, &mut findings);
+    let links = links::examine(pages, surroundings, &mut findings);
+    let files = files::examine(message, &structure, &mut findings)?;
+    Ok(findings.into_report(results, sender, links, files, content))
+}
+
+/// Converts the position of a part into a range of the message.
+fn span(offset: u64, length: u64) -> std::ops::Range<usize> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    start..start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX))
+}

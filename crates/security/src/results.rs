@@ -1,0 +1,96 @@
+//! Reads the results of checks that a server wrote into the message (RFC 8601).
+
+use mailapi_backend::mime::Header;
+
+use crate::Surroundings;
+use crate::report::{Findings, ReadResult, ReadResults, ResultSource};
+use crate::sign::SecuritySign;
+
+const FIELD: &str = "Authentication-Results";
+
+/// Signatures that are listed.
+const MOST_SIGNATURES: usize = 20;
+
+/// Reads the topmost field, which the last server wrote. Those below it may be forged.
+pub(crate) fn read(block: &[u8], surroundings: &Surroundings, findings: &mut Findings) -> ReadResults {
+    let Some(field) = Header::of(block).text(FIELD) else { return ReadResults::default() };
+    let results = parse(&field, surroundings.own_checker.as_deref());
+    if let Some(dmarc) = results.dmarc.as_ref().filter(|dmarc| dmarc.result == "fail") {
+        let domain = dmarc.domain.as_deref().unwrap_or("the author's domain");
+        findings.add(SecuritySign::AuthenticationFailed, format!("DMARC failed for {domain}"));
+    }
+    results
+}
+
+fn parse(field: &str, own_checker: Option<&str>) -> ReadResults {
+    let field = without_comments(field);
+    let mut statements = field.split(';');
+    let checker = statements.next().and_then(|first| first.split_whitespace().next()).unwrap_or_default();
+    let is_own = own_checker.is_some_and(|own| own.eq_ignore_ascii_case(checker));
+    let source = if is_own { ResultSource::Own } else { ResultSource::Header };
+    let mut results = ReadResults { source, ..ReadResults::default() };
+    for statement in statements {
+        let mut words = statement.split_whitespace();
+        let Some((method, result)) = words.next().and_then(|word| word.split_once('=')) else { continue };
+        // A version may follow the method.
+        let method = method.split('/').next().unwrap_or_default().to_ascii_lowercase();
+        let properties = || words.clone().filter_map(|word| word.split_once('='));
+        let named = |names: &[&str]| {
+            let found = |name: &&str| properties().find(|(property, _)| property.eq_ignore_ascii_case(name));
+            let value = names.iter().find_map(found)?.1.trim_matches('"');
+            let domain = value.rsplit('@').next().unwrap_or(value);
+            Some(domain.to_ascii_lowercase()).filter(|domain| !domain.is_empty())
+        };
+        let read = |names: &[&str]| Some(ReadResult { result: result.to_ascii_lowercase(), domain: named(names) });
+        match method.as_str() {
+            "spf" if results.spf.is_none() => results.spf = read(&["smtp.mailfrom", "smtp.helo"]),
+            "dkim" if results.dkim.len() < MOST_SIGNATURES => results.dkim.extend(read(&["header.d", "header.i"])),
+            "dmarc" if results.dmarc.is_none() => results.dmarc = read(&["header.from"]),
+            "arc" if results.arc.is_none() => results.arc = read(&["header.d"]),
+            _ => {}
+        }
+    }
+    results
+}
+
+/// Removes comments, which may be nested. What is in quotes stays, but for semicolons, which would end a statement.
+fn without_comments(field: &str) -> String {
+    let (mut text, mut depth, mut is_quoted, mut is_escaped) =
+        (String::with_capacity(field.len()), 0_u32, false, false);
+    for c in field.chars() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted || depth > 0 => is_escaped = true,
+            '"' if depth == 0 => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth = depth.saturating_add(1),
+            ')' if !is_quoted && depth > 0 => depth -= 1,
+            ';' if is_quoted => {}
+            c if depth == 0 => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(result: &str, domain: &str) -> ReadResult {
+        ReadResult { result: result.to_owned(), domain: Some(domain.to_owned()).filter(|domain| !domain.is_empty()) }
+    }
+
+    #[test]
+    fn results_are_read_with_their_domains() {
+        let field = "mx.example.org 1; spf=pass (sender; is authorized) smtp.mailfrom=bounce@mail.example.com;\
+            dkim=pass header.d=Example.COM header.s=a; dkim/1=fail (bad \\) key) header.i=@other.example;\
+            dmarc=FAIL (p=none) header.from=\"example.com\"; arc=none; x-odd; =; iprev=pass";
+        let results = parse(field, Some("MX.example.org"));
+        assert_eq!(results.source, ResultSource::Own);
+        assert_eq!(results.spf, Some(found("pass", "mail.example.com")));
+        assert_eq!(results.dkim, [found("pass", "example.com"), found("fail", "other.example")]);
+        assert_eq!((results.dmarc, results.arc), (Some(found("fail", "example.com")), Some(found("none", ""))));
+        assert_eq!(parse("mx.example.org; none", Some("mx.example.net")).source, ResultSource::Header);
+        assert_eq!(parse("mx.example.org; none", None).spf, None);
+    }
+}
