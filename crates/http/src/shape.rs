@@ -11,7 +11,7 @@ use mailapi_model::{
 use mailapi_service::auth::ImportedHash;
 use mailapi_service::domains::{Publication, RecordStatus};
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
-use mailapi_service::mailbox::SearchText;
+use mailapi_service::mailbox::{ResultSource, SearchText, SecuritySign, Severity, Verdict};
 use mailapi_service::stats::{GroupBy, Sender};
 use serde::{Serialize, Serializer};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -100,6 +100,15 @@ texts! {
     RecipientState: |text| text.enum_values(Some(RecipientStatus::ALL.iter().map(|state| state.as_str())));
     /// Recipient list of the message: To, Cc or Bcc.
     RecipientKindName: |text| text.enum_values(Some(RecipientKind::ALL.map(RecipientKind::as_str)));
+    /// `clean`: no sign counts, or only some that honest mail has, too; `suspicious`: look before you follow a link or open a
+    /// file; `dangerous`: honest mail has next to never such signs; `unknown`: nothing was found, and part was not read.
+    VerdictName: |text| text.enum_values(Some(Verdict::ALL.map(Verdict::as_str)));
+    /// `note`: does not count; `low`: frequent in honest mail; `medium`: rare in it; `high`: next to never in it.
+    SeverityName: |text| text.enum_values(Some(Severity::ALL.map(Severity::as_str)));
+    /// Sign of fraud; docs/security-analysis.md explains each.
+    SignCode: |text| text.enum_values(Some(SecuritySign::ALL.map(SecuritySign::code)));
+    /// `own`: this server; `header`: another server, or whoever wrote the header; `none`: nobody.
+    CheckedBy: |text| text.enum_values(Some(ResultSource::ALL.map(ResultSource::as_str)));
     /// Outcome of a delivery attempt.
     DeliveryOutcome: |text| text.enum_values(Some(Outcome::ALL.map(Outcome::as_str)));
     /// `admin`: full access; `user`: the mailbox that the token is bound to.

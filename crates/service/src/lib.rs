@@ -52,7 +52,7 @@ use crate::domains::SendingDomains;
 use crate::events::EventReader;
 use crate::health::LastChecks;
 use crate::mail::{AccountAges, GreylistSize, LossesStored, SentToday, Verifier};
-use crate::mailbox::KnownMailboxes;
+use crate::mailbox::{Analyses, KnownMailboxes};
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
 use crate::stats::{InboundTally, Refusals};
@@ -127,6 +127,7 @@ struct Inner {
     /// What the last sync with the external user database found.
     directory_state: DirectoryState,
     hashing: HashingThreads,
+    analyses: Analyses,
 }
 
 impl Service {
@@ -160,6 +161,7 @@ impl Service {
             mail_received: Notify::new(),
             directory_state: DirectoryState::default(),
             hashing: HashingThreads::new(settings.concurrent_hashes),
+            analyses: Analyses::default(),
             store,
             backend,
             dns,

@@ -49,6 +49,11 @@ pub struct Settings {
     pub login_addresses: usize,
     /// Whether only app passwords are accepted at IMAP and submission, and no longer the mailbox's password.
     pub require_app_passwords: bool,
+    /// Whether messages are analyzed for signs of fraud.
+    pub security_analysis: bool,
+    /// The name by which this installation signs the results of its checks of mail from outside (RFC 8601 section 2.5), if it
+    /// removes forged ones.
+    pub results_checker: Option<String>,
     /// Rounds of SHA-512-crypt for new passwords, within [`crate::auth::PASSWORD_ROUNDS`].
     pub password_rounds: u32,
     /// Maximum number of password hashes computed in parallel.
@@ -183,6 +188,8 @@ impl Default for Settings {
             login_lockout: 15 * MINUTE,
             login_addresses: 100_000,
             require_app_passwords: false,
+            security_analysis: false,
+            results_checker: Some("localhost".to_owned()),
             password_rounds: 5000,
             concurrent_hashes: 2,
             signups_per_hour: 3,

@@ -152,6 +152,7 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/mailbox/{email}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages/{uid}/attachment/{index}", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages/{uid}/raw", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/messages/{uid}/security", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/search", For::OwnerAnd(ViewMailbox), 200).query("?q=minutes"),
     row(MESSAGES, For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),

@@ -159,7 +159,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
         "answer_grace", "attempts", "statement_cache", "keepalive", "listen_retry"
     ]),
     ("auth", &["concurrent_hashes", "ended_sessions_kept", "login_addresses"]),
-    ("limits", &["cached_callers", "cached_domains", "max_headers", "store"]),
+    ("limits", &["cached_callers", "cached_domains", "max_attachments", "max_headers", "store"]),
     ("spool", &["max_inbound_disk_bytes", "max_memory_bytes", "write_bytes"]),
     ("mail", &[
         "idempotency_lifetime", "idempotency_wait", "pending_grace", "bounce_lifetime", "bounce_members",

@@ -24,7 +24,6 @@ mirror!(
         requests_per_hour: u64 = RequestLimits::default().per_hour,
         max_recipients: usize = DraftLimits::default().max_recipients,
         max_header_bytes: ByteSize = ByteSize(DraftLimits::default().max_header_bytes as u64),
-        max_attachments: usize = DraftLimits::default().max_attachments,
     }
 );
 
@@ -34,7 +33,6 @@ impl Limits {
         DraftLimits {
             max_recipients: self.max_recipients,
             max_header_bytes: self.max_header_bytes.as_usize(),
-            max_attachments: self.max_attachments,
             ..DraftLimits::default()
         }
     }

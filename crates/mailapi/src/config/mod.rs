@@ -22,6 +22,7 @@ mod mirror;
 #[cfg(test)]
 mod reference;
 mod secret;
+mod security;
 mod tls;
 mod values;
 mod webhooks;
@@ -80,6 +81,7 @@ pub(crate) struct Config {
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
     dkim: dkim::Dkim,
+    security: security::Security,
     pub(crate) webhooks: webhooks::Webhooks,
     pub(crate) metrics: metrics::Metrics,
     pub(crate) events: events::Events,
@@ -102,6 +104,7 @@ impl Default for Config {
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
             dkim: dkim::Dkim::default(),
+            security: security::Security::default(),
             webhooks: webhooks::Webhooks::default(),
             metrics: metrics::Metrics::default(),
             events: events::Events::default(),
@@ -161,8 +164,11 @@ impl Config {
         self.limits.apply(&mut settings);
         self.events.apply(&mut settings);
         self.dkim.apply(&mut settings);
+        self.security.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail_host();
+        // Nobody removes forged results in front of another server.
+        settings.results_checker = (!self.is_external()).then(|| self.mail.embedded.hostname().to_owned());
         settings.mail_programs = self.mail_programs();
         settings.web_host = self.web_host();
         settings.inbound = self.mail.embedded.inbound.settings();

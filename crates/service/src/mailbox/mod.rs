@@ -1,5 +1,6 @@
 //! Reading mailboxes, and drafts. Every operation first checks its right. Reading leaves flags unchanged.
 
+mod analyze_message;
 mod delete_draft;
 mod download_attachment;
 mod download_raw;
@@ -11,6 +12,7 @@ mod read_message;
 mod save_draft;
 mod search;
 
+pub use analyze_message::AnalyzeError;
 pub use mailapi_backend::mime::html_text;
 pub use mailapi_backend::{
     AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, ImportProgress,
@@ -18,7 +20,13 @@ pub use mailapi_backend::{
     SearchText, Validator,
 };
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
+pub use mailapi_security::{
+    AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
+    SecurityReport, SecuritySign, Severity, Verdict,
+};
 pub use save_draft::DraftError;
+
+pub(crate) use analyze_message::Analyses;
 
 use crate::Service;
 use crate::cache::EpochCache;

@@ -1,6 +1,7 @@
 //! Reading mailboxes, and drafts. Most operations that read have two paths: one with the folder in the query, one with
 //! it in the path.
 
+mod analyze_message;
 mod delete_draft;
 mod download_attachment;
 mod download_raw;
@@ -16,7 +17,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use mailapi_model::{EmailAddress, FolderName, ReadMailbox};
 use mailapi_service::Caller;
-use mailapi_service::mailbox::{DraftError, MailboxError, ReadError};
+use mailapi_service::mailbox::{AnalyzeError, DraftError, MailboxError, ReadError};
 
 pub(crate) use list_messages::{MessagesListed, written_page};
 
@@ -35,6 +36,7 @@ pub(crate) fn routes() -> Routes {
         .routes(routes!(list_messages::list_folder_messages))
         .routes(routes!(read_message::read_message))
         .routes(routes!(read_message::read_folder_message))
+        .routes(routes!(analyze_message::analyze_message))
         .routes(routes!(list_attachments::list_attachments))
         .routes(routes!(download_attachment::download_attachment))
         .routes(routes!(download_attachment::download_attachment_named))
@@ -107,6 +109,16 @@ impl From<ReadError> for ApiError {
         match error {
             ReadError::Denied(denied) => denied.into(),
             ReadError::Mailbox(error) => error.into(),
+        }
+    }
+}
+
+impl From<AnalyzeError> for ApiError {
+    fn from(error: AnalyzeError) -> Self {
+        match error {
+            AnalyzeError::Off => ErrorCode::AnalysisOff.into(),
+            AnalyzeError::Read(error) => error.into(),
+            AnalyzeError::Unavailable(error) => error.into(),
         }
     }
 }

@@ -1,3 +1,4 @@
+mod analyze_message;
 mod delete_draft;
 mod download_attachment;
 mod download_raw;

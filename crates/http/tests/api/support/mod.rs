@@ -85,7 +85,7 @@ impl App {
         mail_server.sink.refuse(EVE, &["450 4.2.0 Come again later"; 9]);
         mail_server.sink.refuse(GONE, &["550 5.1.1 No such user"; 9]);
         let trouble = Trouble::before(mail_server.backend());
-        let mut settings = Settings { password_rounds: 1000, ..Settings::default() };
+        let mut settings = Settings { password_rounds: 1000, security_analysis: true, ..Settings::default() };
         let mut http = HttpSettings::default();
         change(&mut settings, &mut http);
         let service = Service::new(Parts {

@@ -1,0 +1,79 @@
+//! `GET /mailbox/{email}/messages/{uid}/security`.
+
+use serde_json::json;
+
+use super::{bobs_mailbox, refuses_strangers, refuses_unknown_folders, refuses_unknown_messages};
+use crate::support::App;
+
+#[tokio::test]
+async fn what_does_not_exist_is_refused() {
+    refuses_strangers("/mailbox/{}/messages/1/security").await;
+    refuses_unknown_folders("/mailbox/bob@example.org/messages/1/security?folder={}").await;
+    refuses_unknown_messages("/mailbox/bob@example.org/messages/{}/security").await;
+}
+
+#[tokio::test]
+async fn it_is_off_unless_the_operator_switches_it_on() {
+    let app = App::with(|settings, _| settings.security_analysis = false).await;
+    app.domain("example.org").await;
+    let bob = app.user("bob@example.org").await;
+    app.deliver("bob@example.org", "Subject: Hi\n\nHello.\n").await;
+    let error = app.get(&bob, "/mailbox/bob@example.org/messages/1/security").await;
+    error.assert_error(501, "ANALYSIS_OFF");
+    // Who may not read the mailbox learns nothing.
+    app.get(&bob, "/mailbox/ann@example.org/messages/1/security").await.assert_error(403, "ACCESS_DENIED");
+}
+
+#[tokio::test]
+async fn signs_are_named_with_what_they_were_seen_in() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let fraud = "\
+From: \"support@bank.com\" <ann@examp1e.org>
+To: bob@example.org
+Subject: Your account
+Content-Type: text/html
+
+<a href=http://192.0.2.1/login>https://www.bank.com/</a>
+";
+    app.append("bob@example.org", "Projects/2026", fraud).await;
+    let seen = app.get(&bob, "/mailbox/bob@example.org/messages/2/security?folder=Projects/2026").await.json();
+    let reasons = seen["reasons"].as_array().unwrap();
+    let codes: Vec<_> = reasons.iter().map(|reason| reason["code"].as_str().unwrap()).collect();
+    assert_eq!(
+        codes,
+        ["lookalike_sender", "name_is_address", "link_shows_other_host", "link_to_number", "first_contact"]
+    );
+    assert_eq!((&seen["verdict"], &seen["score"], &seen["partial"]), (&json!("dangerous"), &json!(100), &json!(false)));
+    assert_eq!(reasons[0]["evidence"], json!(["examp1e.org, and not example.org"]));
+    assert_eq!(
+        seen["sender"],
+        json!({
+            "address": "ann@examp1e.org", "reply_to_differs": false, "display_name_is_an_address": true,
+            "lookalike_of": "example.org", "first_contact": true
+        })
+    );
+    assert_eq!(seen["links"][0]["host"], "192.0.2.1");
+    assert_eq!(
+        seen["authentication"],
+        json!({ "source": "none", "spf": null, "dkim": [], "dmarc": null, "arc": null })
+    );
+    // Reading changes nothing.
+    let listed = app.get(&bob, "/mailbox/bob@example.org/messages/2?folder=Projects/2026").await.json();
+    assert_eq!(listed["flags"], json!([]));
+}
+
+#[tokio::test]
+async fn honest_mail_is_clean_and_known_people_are_known() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let first = app.get(&bob, "/mailbox/bob@example.org/messages/1/security").await.json();
+    let files = first["attachments"].as_array().unwrap();
+    assert_eq!(files.iter().map(|file| &file["index"]).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!((&first["verdict"], &first["sender"]["first_contact"]), (&json!("suspicious"), &json!(true)));
+    assert_eq!(first["reasons"][0]["code"], "page_runs_code", "the attached page has a script");
+    app.deliver("bob@example.org", "From: ann@example.org\nSubject: Again\n\nHello.\n").await;
+    let second = app.get(&bob, "/mailbox/bob@example.org/messages/2/security").await.json();
+    assert_eq!((&second["verdict"], &second["sender"]["first_contact"]), (&json!("clean"), &json!(false)));
+    // Without an author, there is no contact.
+    let plans = app.get(&bob, "/mailbox/bob@example.org/messages/1/security?folder=Projects/2026").await.json();
+    assert_eq!((&plans["sender"]["address"], &plans["sender"]["first_contact"]), (&json!(null), &json!(null)));
+}
