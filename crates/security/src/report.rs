@@ -288,12 +288,13 @@ mod tests {
             );
             (report.verdict, report.score)
         };
-        use SecuritySign::{ExecutableFile, FirstContact, LinkRedirects, LinkToNumber, Macros};
+        use SecuritySign::{EncryptedArchive, ExecutableFile, FirstContact, LinkRedirects, LinkToNumber, Macros};
         assert_eq!(verdict(&[], false), (Verdict::Clean, 0));
-        assert_eq!(verdict(&[FirstContact, LinkRedirects], false), (Verdict::Clean, 10));
+        assert_eq!(verdict(&[FirstContact, LinkRedirects], false), (Verdict::Clean, 5));
         assert_eq!(verdict(&[FirstContact], true), (Verdict::Unknown, 0));
         assert_eq!(verdict(&[Macros, Macros], true), (Verdict::Suspicious, 30));
-        assert_eq!(verdict(&[Macros, LinkToNumber, LinkRedirects], false), (Verdict::Dangerous, 70));
+        assert_eq!(verdict(&[Macros, LinkToNumber, LinkRedirects], false), (Verdict::Suspicious, 65));
+        assert_eq!(verdict(&[Macros, LinkToNumber, EncryptedArchive], false), (Verdict::Dangerous, 90));
         assert_eq!(verdict(&[ExecutableFile, Macros, LinkToNumber], false), (Verdict::Dangerous, 100));
     }
 }

@@ -24,12 +24,14 @@ pub(crate) fn read(block: &[u8], surroundings: &Surroundings, findings: &mut Fin
 
 fn parse(field: &str, own_checker: Option<&str>) -> ReadResults {
     let field = without_comments(field);
-    let mut statements = field.split(';');
-    let checker = statements.next().and_then(|first| first.split_whitespace().next()).unwrap_or_default();
+    let mut statements = field.split(';').peekable();
+    let checker = statements.peek().and_then(|first| first.split_whitespace().next()).unwrap_or_default();
+    // Some large providers write no name.
+    let has_checker = !checker.contains('=');
     let is_own = own_checker.is_some_and(|own| own.eq_ignore_ascii_case(checker));
     let source = if is_own { ResultSource::Own } else { ResultSource::Header };
     let mut results = ReadResults { source, ..ReadResults::default() };
-    for statement in statements {
+    for statement in statements.skip(usize::from(has_checker)) {
         let mut words = statement.split_whitespace();
         let Some((method, result)) = words.next().and_then(|word| word.split_once('=')) else { continue };
         // A version may follow the method.
@@ -92,5 +94,8 @@ mod tests {
         assert_eq!((results.dmarc, results.arc), (Some(found("fail", "example.com")), Some(found("none", ""))));
         assert_eq!(parse("mx.example.org; none", Some("mx.example.net")).source, ResultSource::Header);
         assert_eq!(parse("mx.example.org; none", None).spf, None);
+        let nameless = parse("spf=fail (x) smtp.mailfrom=a.example; dkim=none", Some("mx.example.org"));
+        assert_eq!((nameless.source, nameless.spf), (ResultSource::Header, Some(found("fail", "a.example"))));
+        assert_eq!(nameless.dkim, [found("none", "")]);
     }
 }

@@ -28,12 +28,12 @@ impl Severity {
         }
     }
 
-    /// Points of the score. A high sign alone makes a message dangerous, and so do two medium ones with a low one.
+    /// Points of the score. A high sign alone makes a message dangerous, and so do three medium ones.
     #[must_use]
     pub const fn points(self) -> u8 {
         match self {
             Self::Note => 0,
-            Self::Low => 10,
+            Self::Low => 5,
             Self::Medium => 30,
             Self::High => 70,
         }
@@ -96,11 +96,11 @@ signs! {
         "The beginning of a link looks like a site, and is only a user name.";
     LinkRedirects = "link_redirects", Low,
         "A link contains the address of another site, to which it may lead.";
-    LinkRunsCode = "link_runs_code", High,
+    LinkRunsCode = "link_runs_code", Medium,
         "A link contains a page or a program instead of leading to one.";
     PasswordField = "password_field", High,
         "The message or a file asks for a password in a form.";
-    FormInMessage = "form_in_message", Medium,
+    FormInMessage = "form_in_message", Low,
         "The message contains a form that sends what you type.";
     HiddenText = "hidden_text", Low,
         "The message contains text that is not shown.";

@@ -51,7 +51,7 @@ pub(crate) struct MessageAnalyzed {
     /// What the reasons mean together.
     #[schema(value_type = VerdictName)]
     verdict: &'static str,
-    /// Points of all reasons, 0 to 100: 10 for `low`, 30 for `medium`, 70 for `high`.
+    /// Points of all reasons, 0 to 100: 5 for `low`, 30 for `medium`, 70 for `high`.
     #[schema(maximum = 100)]
     score: u8,
     /// Whether part of the message was not read, since it is encrypted or too large.
