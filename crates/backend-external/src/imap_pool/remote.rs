@@ -31,6 +31,9 @@ const MOST_MESSAGES: u32 = 10_000_000;
 /// Attributes that are read of a folder. The standard ones are some twenty.
 const MOST_ATTRIBUTES: usize = 64;
 
+/// Namespaces that are looked into. Each may cost a command, and servers have three to ten.
+const MOST_NAMESPACES: usize = 1_000;
+
 /// Where a mailbox is.
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
@@ -157,6 +160,10 @@ impl RemoteMailbox {
         let mut folders = self.listed(Command::list_special_uses(&capabilities)).await?;
         // Some servers list the folders of other users only if their prefix is named.
         let mut known: HashSet<String> = folders.iter().map(|folder| folder.written.clone()).collect();
+        let Namespaces { personal, others, shared } = &namespaces;
+        if personal.len() + others.len() + shared.len() > MOST_NAMESPACES {
+            return Err(RemoteError::TooManyFolders);
+        }
         for prefix in unlisted(&namespaces, &folders) {
             let below = match self.listed(Command::list_below(&prefix)).await {
                 Err(RemoteError::Refused(_)) => continue,
