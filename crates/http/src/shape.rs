@@ -107,7 +107,8 @@ texts! {
     SeverityName: |text| text.enum_values(Some(Severity::ALL.map(Severity::as_str)));
     /// Sign of fraud; docs/security-analysis.md explains each.
     SignCode: |text| text.enum_values(Some(SecuritySign::ALL.map(SecuritySign::code)));
-    /// `own`: this server; `header`: another server, or whoever wrote the header; `none`: nobody.
+    /// `own`: this server; `header`: another server, or a forger of the header; `none`: the message
+    /// was not checked.
     CheckedBy: |text| text.enum_values(Some(ResultSource::ALL.map(ResultSource::as_str)));
     /// Outcome of a delivery attempt.
     DeliveryOutcome: |text| text.enum_values(Some(Outcome::ALL.map(Outcome::as_str)));

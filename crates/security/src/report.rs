@@ -88,9 +88,9 @@ pub struct FoundSign {
 pub enum ResultSource {
     /// This installation.
     Own,
-    /// Another server, or whoever wrote the field.
+    /// Another server, or a forger of the field.
     Header,
-    /// Nobody.
+    /// The message was not checked.
     #[default]
     None,
 }

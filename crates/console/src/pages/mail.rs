@@ -9,8 +9,8 @@ use bytes::Bytes;
 use mailapi_http::{ApiError, FolderPage, HttpState, PageForm, download, page};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Permission, Violations};
 use mailapi_service::mailbox::{
-    AttachmentInfo, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary, SearchHit,
-    SearchQuery, SearchText,
+    AnalyzeError, AttachmentInfo, Correspondent, FolderInfo, FolderScope, FoundSign, FullMessage, MailboxError,
+    MessageSummary, SearchHit, SearchQuery, SearchText, Severity, Verdict,
 };
 
 use super::write;
@@ -272,6 +272,7 @@ struct MailPage {
     to: String,
     cc: String,
     at: Moment,
+    band: SecurityBand,
     text: Option<String>,
     /// Whether the message has more text than the page.
     is_cut: bool,
@@ -296,6 +297,36 @@ fn cut(text: &mut String) -> bool {
     is_long
 }
 
+/// What the security analysis says above a message.
+enum SecurityBand {
+    /// Nothing: it is off, or found nothing that counts.
+    Absent,
+    /// The message could not be analyzed.
+    Failed,
+    /// The signs that count.
+    Signs { is_dangerous: bool, signs: Vec<FoundSign> },
+}
+
+impl SecurityBand {
+    async fn of(state: &HttpState, session: &Session, place: (&EmailAddress, &FolderName, u32)) -> Self {
+        let (mailbox, folder, uid) = place;
+        let report = match state.service().analyze_message(&session.caller, mailbox, folder, uid).await {
+            Ok(report) => report,
+            Err(AnalyzeError::Off) => return Self::Absent,
+            Err(error) => {
+                tracing::warn!(%error, "security analysis failed");
+                return Self::Failed;
+            }
+        };
+        let is_dangerous = report.verdict == Verdict::Dangerous;
+        if !is_dangerous && report.verdict != Verdict::Suspicious {
+            return Self::Absent;
+        }
+        let counts = |reason: &FoundSign| reason.sign.severity() > Severity::Note;
+        Self::Signs { is_dangerous, signs: report.reasons.into_iter().filter(counts).collect() }
+    }
+}
+
 struct ShownLink {
     host: String,
     address: String,
@@ -318,6 +349,7 @@ pub(crate) async fn show(
     let (mailbox, folder) = (named(&session, &email)?, folder_in(&fields)?);
     let uid = uid_in(&uid)?;
     let message = state.service().read_message(&session.caller, &mailbox, &folder, uid).await?;
+    let band = SecurityBand::of(&state, &session, (&mailbox, &folder, uid)).await;
     let path = format!("{PATH}/{}", show::segment(mailbox.as_str()));
     let FullMessage { summary, cc, headers, mut text, html, attachments } = message;
     let is_cut = text.as_mut().is_some_and(cut);
@@ -330,6 +362,7 @@ pub(crate) async fn show(
     let frame =
         Frame::new(&session, if summary.subject.is_empty() { "(no subject)" } else { summary.subject.as_str() })
             .call("GET /mailbox/{email}/messages/{uid}", RIGHT)
+            .call("GET /mailbox/{email}/messages/{uid}/security", RIGHT)
             .call("GET /mailbox/{email}/messages/{uid}/raw", RIGHT)
             .call("GET /mailbox/{email}/messages/{uid}/attachment/{index}", RIGHT);
     let file = |info: AttachmentInfo| Attachment {
@@ -347,6 +380,7 @@ pub(crate) async fn show(
         to: people(&summary.to),
         cc: people(&cc),
         at: summary.date.into(),
+        band,
         links: cleaned.as_deref().map(links).unwrap_or_default().into_iter().map(shown).collect(),
         frame_link: cleaned.map(|_| part("html")),
         text,

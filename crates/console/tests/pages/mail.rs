@@ -2,7 +2,7 @@
 
 use mailapi_testkit::TestApp;
 
-use crate::support::{ANN, Browser, ROOT, server};
+use crate::support::{ANN, Browser, ROOT, server, server_with};
 
 const MAIL: &str = "From: Eve <eve@b.example>\nTo: ann@a.example\nSubject: Tea & <b>cake</b>\n\
     Message-ID: <1@b.example>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n\
@@ -59,6 +59,31 @@ async fn a_mail_is_listed_found_and_shown_behind_three_walls() {
     let html = framed.text();
     assert!(html.contains("<b>Ann</b>") && html.contains("alt=\"picture\""), "{html}");
     assert!(!html.contains("<script") && !html.contains("pixel"), "{html}");
+}
+
+#[tokio::test]
+async fn signs_of_fraud_stand_above_a_mail() {
+    let app = server_with(|settings| settings.security_analysis = true).await;
+    let ann = Browser::of(&app, ANN).await;
+    let page = ann.page(received(&app).await).await;
+    let heading = "<h2 id=\"signs\">Look twice before you trust this message</h2>";
+    assert!(page.contains(heading) && page.contains("<span class=\"quiet\">page.html</span>"), "{page}");
+    let fraud = "From: \"help@bank.com\" <eve@b.example>\nTo: ann@a.example\nSubject: Pay\nContent-Type: text/html\n\n\
+        <a href=\"http://192.0.2.1/\">https://www.bank.com/</a><form action=\"'><script>\"><input type=password></form>\n";
+    app.deliver("eve@b.example", ANN, fraud).await;
+    let page = ann.page("/console/mail/ann@a.example/2").await;
+    assert!(page.contains("This message is probably a fraud") && page.contains("class=\"note bad\""), "{page}");
+    assert!(page.contains("www.bank.com leads to 192.0.2.1") && !page.contains("<script>"), "{page}");
+    app.deliver("eve@b.example", ANN, "From: eve@b.example\nSubject: Tea\n\nAt five?\n").await;
+    assert!(!ann.page("/console/mail/ann@a.example/3").await.contains("id=\"signs\""));
+}
+
+#[tokio::test]
+async fn without_the_analysis_nothing_stands_above_a_mail() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let page = ann.page(received(&app).await).await;
+    assert!(!page.contains("id=\"signs\"") && !page.contains("fraud"), "{page}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A browser without JavaScript.
 
+use mailapi_service::Settings;
 use mailapi_testkit::{Answer, PASSWORD, TestApp};
 use reqwest::{Method, RequestBuilder, redirect};
 
@@ -18,8 +19,13 @@ pub(crate) async fn server() -> TestApp {
 
 /// The same server under another host name.
 pub(crate) async fn server_named(host: &str) -> TestApp {
+    server_with(|settings| settings.mail_host = host.to_owned()).await
+}
+
+/// The same server with other settings.
+pub(crate) async fn server_with(change: impl FnOnce(&mut Settings)) -> TestApp {
     let app = TestApp::start_with(|settings| {
-        settings.service.mail_host = host.to_owned();
+        change(&mut settings.service);
         settings.service.admins.insert(ROOT.parse().unwrap());
     })
     .await;

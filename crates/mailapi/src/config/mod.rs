@@ -167,7 +167,7 @@ impl Config {
         self.security.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail_host();
-        // Nobody removes forged results in front of another server.
+        // In front of another server, mailapi removes no forged results.
         settings.results_checker = (!self.is_external()).then(|| self.mail.embedded.hostname().to_owned());
         settings.mail_programs = self.mail_programs();
         settings.web_host = self.web_host();
