@@ -16,12 +16,15 @@ use crate::span;
 const PIECE: usize = 64 * 1024;
 
 /// Extensions of programs that a double click starts on a usual system.
-const PROGRAMS: [&str; 22] = [
-    "exe", "scr", "com", "pif", "cpl", "msi", "msp", "msix", "appx", "dll", "jar", "apk", "hta", "wsf", "wsh", "vbs",
-    "vbe", "jse", "lnk", "url", "scf", "reg",
+const PROGRAMS: [&str; 18] = [
+    "exe", "scr", "pif", "cpl", "msi", "msp", "msix", "appx", "dll", "jar", "apk", "hta", "wsf", "wsh", "vbs", "vbe",
+    "jse", "lnk",
 ];
-/// Extensions of scripts, which developers send to each other as well.
-const SCRIPTS: [&str; 9] = ["js", "bat", "cmd", "ps1", "psm1", "chm", "xll", "iqy", "application"];
+/// Extensions of scripts and settings, which developers send to each other as well.
+const SCRIPTS: [&str; 12] =
+    ["js", "bat", "cmd", "ps1", "psm1", "chm", "xll", "iqy", "application", "url", "scf", "reg"];
+/// The extension of programs that ends the names of many sites, too. Alone it is no sign.
+const SITE_OR_PROGRAM: &str = "com";
 /// Extensions of disk images.
 const DISK_IMAGES: [&str; 6] = ["iso", "img", "vhd", "vhdx", "udf", "dmg"];
 const ARCHIVES: [&str; 10] = ["zip", "rar", "7z", "gz", "tgz", "bz2", "xz", "tar", "cab", "ace"];
@@ -225,7 +228,7 @@ impl FileLook<'_> {
     fn note_entry(&mut self, path: &str, evidence: &str) {
         let extension = extension(path);
         // Scripts are in archives of any program's source.
-        if PROGRAMS.contains(&extension.as_str()) && extension != "url" {
+        if PROGRAMS.contains(&extension.as_str()) {
             self.file.executable = true;
             self.findings.add(SecuritySign::ExecutableFile, evidence);
         }
@@ -278,8 +281,9 @@ fn extension(name: &str) -> String {
 
 /// Returns whether a name shows the extension of a document, or none, and is that of a program.
 fn hides_its_extension(name: &str) -> bool {
-    let extension_is = |extension: &str| PROGRAMS.contains(&extension) || SCRIPTS.contains(&extension);
-    if !extension_is(&extension(name)) {
+    let extension_of_name = extension(name);
+    let runs = |extension| PROGRAMS.contains(extension) || SCRIPTS.contains(extension) || *extension == SITE_OR_PROGRAM;
+    if !runs(&extension_of_name.as_str()) {
         return false;
     }
     let turns_round = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -343,11 +347,15 @@ mod tests {
 
     #[test]
     fn files_are_known_by_their_bytes() {
-        let cases: [(&str, &[u8], &[&str]); 20] = [
+        let cases: [(&str, &[u8], &[&str]); 24] = [
             ("a.pdf", PDF, &[]),
             ("a.pdf", EXE, &["executable_file", "file_is_not_its_name"]),
             ("a.exe", EXE, &["executable_file"]),
             ("a.dat", EXE, &["executable_file"]),
+            ("a.com", EXE, &["executable_file"]),
+            ("About example.com", b"x", &[]),
+            ("order.pdf.com", b"x", &["hidden_extension"]),
+            ("tea.url", b"x", &["script_file"]),
             ("a.jpg", PDF, &["file_is_not_its_name"]),
             ("a.txt", PDF, &[]),
             ("invoice.pdf.exe", b"x", &["executable_file", "hidden_extension"]),

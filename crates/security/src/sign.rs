@@ -111,7 +111,7 @@ signs! {
     ExecutableFile = "executable_file", High,
         "A file is a program.";
     ScriptFile = "script_file", Medium,
-        "A file is a script.";
+        "A file is a script, a shortcut, or settings of a system.";
     HiddenExtension = "hidden_extension", High,
         "The name of a file hides that it is a program.";
     FileIsNotItsName = "file_is_not_its_name", Medium,
