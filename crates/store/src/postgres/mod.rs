@@ -44,6 +44,8 @@ use names::Holders;
 
 /// One connection that holds a name lock, and one to work on.
 const LEAST_CONNECTIONS: usize = 2;
+/// Time for which the end waits for running work.
+const LONGEST_END: Duration = Duration::from_secs(5);
 /// The first pause before a retry after a conflict; each further pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// Successive pauses vary by up to this factor.
@@ -237,11 +239,15 @@ impl Postgres {
         self.0.listener.events()
     }
 
-    /// Waits for running work and closes the connections. Later calls, on all clones, return
+    /// Waits for running work, up to a limit, and closes the connections. Later calls, on all clones, return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
-        // Running work holds read locks, so this waits for it.
-        *self.0.open.write().await = false;
+        // Running work holds read locks, so this waits for it. Work of a database that hangs would keep the process, and its
+        // lock on the data directory, from ending.
+        match tokio::time::timeout(LONGEST_END, self.0.open.write()).await {
+            Ok(mut open) => *open = false,
+            Err(_) => tracing::warn!("the database does not answer; its unfinished work was dropped"),
+        }
         self.0.scans.close();
         self.0.holders.close();
         self.0.listener.stop();

@@ -76,17 +76,42 @@ async fn a_statement_that_takes_too_long_is_ended_by_the_server() {
     let database = database().await;
     let settings = PostgresSettings { statement_timeout: Duration::from_secs(1), ..PostgresSettings::default() };
     let store = Store::on_postgres(database.open_with(settings).await);
-    database.sql(
-        "CREATE FUNCTION doze() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
-             IF NEW.name = 'slow.example' THEN PERFORM pg_sleep(60); END IF;
-             RETURN NEW;
-         END $$;
-         CREATE TRIGGER dozing BEFORE INSERT ON domains FOR EACH ROW EXECUTE FUNCTION doze();",
-    );
+    database.sql(SLOW_INSERT);
     let ended = store.domains().insert(&new_domain("slow.example"), None).await.unwrap_err();
     assert_eq!(ended, StoreError::Unavailable("a statement took too long (57014)".to_owned()));
     store.domains().insert(&new_domain("quick.example"), None).await.unwrap();
     assert_eq!(store.domains().get(&parse("slow.example")).await, Ok(None));
+}
+
+/// Makes the insertion of `slow.example` take a minute.
+const SLOW_INSERT: &str = "CREATE FUNCTION doze() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+         IF NEW.name = 'slow.example' THEN PERFORM pg_sleep(60); END IF;
+         RETURN NEW;
+     END $$;
+     CREATE TRIGGER dozing BEFORE INSERT ON domains FOR EACH ROW EXECUTE FUNCTION doze();";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_hangs_does_not_keep_a_server_from_its_end() {
+    let database = database().await;
+    let settings = PostgresSettings { statement_timeout: Duration::from_secs(300), ..PostgresSettings::default() };
+    let store = Store::on_postgres(database.open_with(settings).await);
+    database.sql(SLOW_INSERT);
+    let insert = tokio::spawn({
+        let store = store.clone();
+        async move { store.domains().insert(&new_domain("slow.example"), None).await }
+    });
+    let sleeping =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    let begun = async {
+        while database.sql(sleeping) == "0" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), begun).await.unwrap();
+    store.close().await;
+    assert_eq!(database.sql(sleeping), "1", "the database still works on it");
+    assert!(!insert.is_finished());
+    insert.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
