@@ -6,7 +6,7 @@ use mailapi_model::Violations;
 use mailapi_webhooks::{Answer, ExchangeError, Message, Receiver, Registrant, SigningKey, Verdict};
 use tokio::time::{Instant, sleep_until};
 
-use super::connections::Share;
+use super::connections::{ConnectionPermit, Share};
 use crate::Service;
 
 /// Bytes of randomness in a challenge.
@@ -36,18 +36,20 @@ impl Service {
         match receiver.registrant {
             Registrant::Admin => check.await.map_err(|error| Violations::of("url", error.to_string())),
             Registrant::User => {
-                let _connection = self.0.webhooks.connections.requested().first(share).await;
-                let checked = self.unrevealing(async { check.await.map_err(drop) }).await;
+                let checked = self.unrevealing(share, async { check.await.map_err(drop) }).await;
                 checked.map_err(|()| Violations::of("url", NOT_CONFIRMED))
             }
         }
     }
 
-    /// Checks a user's receiver. All failures take the same time: it would describe the operator's network.
-    async fn unrevealing<T, E>(&self, check: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    /// Checks a user's receiver. All failures take the same time: it would describe the operator's network. The user's share
+    /// is held until then, so that few checks of a user wait, but the connection is free for others.
+    async fn unrevealing<T, E>(&self, share: &Share, check: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let mut connection = self.0.webhooks.connections.requested().first(share).await;
         let end = Instant::now() + self.0.settings.webhooks.failed_check;
         let checked = check.await;
         if checked.is_err() {
+            connection.iter_mut().for_each(ConnectionPermit::disconnect);
             sleep_until(end).await;
         }
         checked
@@ -81,9 +83,7 @@ impl Service {
         receiver: &Receiver,
         key: &SigningKey,
     ) -> Result<Answer, NoEcho> {
-        // Held until the end: a user has few of them, so failed checks cannot use up the requests of others.
-        let _connection = self.0.webhooks.connections.requested().first(share).await;
-        self.unrevealing(self.challenge_now(id, receiver, key)).await
+        self.unrevealing(share, self.challenge_now(id, receiver, key)).await
     }
 
     async fn challenge_now(&self, id: EventId, receiver: &Receiver, key: &SigningKey) -> Result<Answer, NoEcho> {

@@ -57,8 +57,15 @@ impl Shared for Share {
 
 /// The right to have a connection; released on drop.
 pub(super) struct ConnectionPermit {
-    _of_process: FairPermit<Share>,
+    of_process: Option<FairPermit<Share>>,
     _of_owner: OwnedSemaphorePermit,
+}
+
+impl ConnectionPermit {
+    /// Gives the connection to others, and keeps the owner's share.
+    pub(super) fn disconnect(&mut self) {
+        self.of_process = None;
+    }
 }
 
 /// All connections.
@@ -99,7 +106,8 @@ impl Pool {
     pub(super) async fn first(&self, share: &Share) -> Option<ConnectionPermit> {
         // The share of the owner first: while a webhook waits for it, it holds nothing that others need.
         let of_owner = self.owner(share).acquire_owned().await.ok()?;
-        Some(ConnectionPermit { _of_process: self.of_process.take(share.clone()).await, _of_owner: of_owner })
+        let of_process = Some(self.of_process.take(share.clone()).await);
+        Some(ConnectionPermit { of_process, _of_owner: of_owner })
     }
 
     /// Returns a further connection of a round if there is ample room.
@@ -109,7 +117,8 @@ impl Pool {
             return None;
         }
         let of_owner = owner.try_acquire_owned().ok()?;
-        Some(ConnectionPermit { _of_process: self.of_process.take_beyond(self.most / 2)?, _of_owner: of_owner })
+        let of_process = Some(self.of_process.take_beyond(self.most / 2)?);
+        Some(ConnectionPermit { of_process, _of_owner: of_owner })
     }
 
     fn part(&self, share: &Share) -> usize {
@@ -179,6 +188,17 @@ mod tests {
         let held: Vec<_> = (0..20).flat_map(|user| further(&of(&format!("u{user}@example.org"), user))).collect();
         assert_eq!(of_ann.len() + held.len(), WORKING / 2);
         assert!(pool.first(&of("eve@example.org", 50)).now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_failed_check_that_waits_takes_no_connection() {
+        let pool = Pool::new(REQUESTED);
+        let mut held: Vec<_> =
+            (0..12).flat_map(|user| all(&pool, &of(&format!("u{user}@example.org"), user))).collect();
+        assert!(pool.first(&of("ann@example.org", 20)).now_or_never().is_none());
+        held.iter_mut().for_each(ConnectionPermit::disconnect);
+        assert!(pool.first(&of("ann@example.org", 20)).now_or_never().is_some());
+        assert!(pool.first(&of("u1@example.org", 1)).now_or_never().is_none(), "the share of a user is still in use");
     }
 
     #[test]
