@@ -189,7 +189,7 @@ error_codes! {
     InternalError = "INTERNAL_ERROR", INTERNAL_SERVER_ERROR, "Internal error; the log has it under X-Request-Id.",
         "Report the `X-Request-Id` to the operator.", "no";
     /// The operator has not switched the security analysis on.
-    AnalysisOff = "ANALYSIS_OFF", NOT_IMPLEMENTED, "The security analysis is off.",
+    AnalysisOff = "ANALYSIS_OFF", FORBIDDEN, "The security analysis is off.",
         "Ask the operator to set `security.analysis`.", "no";
     /// The operator has not configured access to the mail server's queue.
     QueueUnsupported = "QUEUE_UNSUPPORTED", NOT_IMPLEMENTED, "The mail server's queue is not accessible here.",

@@ -78,5 +78,5 @@ def story(server):
 
 if __name__ == "__main__":
     # The admin is a user, so the operations on the caller's own mailbox return data.
-    with running({"AUTH__ADMINS": ROOT}) as server:
+    with running({"AUTH__ADMINS": ROOT, "SECURITY__ANALYSIS": "true"}) as server:
         story(server)

@@ -19,7 +19,7 @@ async fn it_is_off_unless_the_operator_switches_it_on() {
     let bob = app.user("bob@example.org").await;
     app.deliver("bob@example.org", "Subject: Hi\n\nHello.\n").await;
     let error = app.get(&bob, "/mailbox/bob@example.org/messages/1/security").await;
-    error.assert_error(501, "ANALYSIS_OFF");
+    error.assert_error(403, "ANALYSIS_OFF");
     // Who may not read the mailbox learns nothing.
     app.get(&bob, "/mailbox/ann@example.org/messages/1/security").await.assert_error(403, "ACCESS_DENIED");
 }
