@@ -219,8 +219,11 @@ impl Assembly {
 
     /// Writes pending data and closes the database.
     pub(crate) async fn close(self) {
-        if let Some(lease) = &self.lease {
-            lease.release().await;
+        // A database that hangs must not keep the process from its end. Then the lease ends by itself.
+        if let Some(lease) = &self.lease
+            && tokio::time::timeout(LONGEST_RELEASE, lease.release()).await.is_err()
+        {
+            tracing::warn!("the database does not answer; the lease of the mail was not released");
         }
         self.store.close().await;
         // Unless accounts are in PostgreSQL, this file is the store's own.
@@ -328,6 +331,9 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     let bytes = kept.into_inner().try_into().map_err(|_| failed("its length is wrong".to_owned()))?;
     Ok(BounceKey::new(bytes))
 }
+
+/// Time for which the end waits until the lease is released.
+const LONGEST_RELEASE: Duration = Duration::from_secs(5);
 
 /// The reserve for deletions on a full disk: twice the log that SQLite keeps before it writes it into the database.
 const RESERVE_BYTES: u64 = 16 * 1024 * 1024;

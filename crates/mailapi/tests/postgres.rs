@@ -209,3 +209,31 @@ async fn a_new_database_password_is_in_use_after_sighup() {
     };
     tokio::time::timeout(PATIENCE, answered).await.expect("the server connects with the new password");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_ends_although_its_database_hangs() {
+    const SLEEPING: &str =
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    const LOCK: &str = "DO $$ BEGIN LOCK TABLE mail_owner IN ACCESS EXCLUSIVE MODE; PERFORM pg_sleep(600);
+        EXCEPTION WHEN query_canceled THEN NULL; END $$";
+    let database = PostgresServer::shared().empty_database();
+    let work_dir = WorkDir::new();
+    let command = on(&database, work_dir.command(&["serve", "--log-format", "json"]));
+    let server = Server::start(command);
+    std::thread::scope(|scope| {
+        // The server cannot release its lease while another session holds the table.
+        scope.spawn(|| database.sql(LOCK));
+        let holder = loop {
+            let pid = database.sql(SLEEPING);
+            if !pid.is_empty() {
+                break pid;
+            }
+            std::thread::yield_now();
+        };
+        let (code, log) = server.stop("TERM");
+        assert_eq!(database.sql(SLEEPING), holder, "the table is still locked");
+        database.sql(&format!("SELECT pg_cancel_backend({holder})"));
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("the lease of the mail was not released"), "{log}");
+    });
+}
