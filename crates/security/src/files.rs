@@ -3,14 +3,13 @@
 use std::io;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use mailapi_backend::mime::{AttachmentPart, MessageStructure, TransferDecoder};
+use mailapi_backend::mime::{AttachmentPart, MessageStructure};
 use mailapi_model::Blob;
 
 use crate::bounds::{ARCHIVE_ENTRIES, FILE_BYTES, OPENED_FILES, PAGE_FILE_BYTES};
 use crate::page::PageFacts;
 use crate::report::{AnalyzedFile, Findings, shortened};
 use crate::sign::SecuritySign;
-use crate::span;
 
 /// Bytes that are decoded at once.
 const PIECE: usize = 64 * 1024;
@@ -23,7 +22,7 @@ const PROGRAMS: [&str; 18] = [
 /// Extensions of scripts and settings, which developers send to each other as well.
 const SCRIPTS: [&str; 12] =
     ["js", "bat", "cmd", "ps1", "psm1", "chm", "xll", "iqy", "application", "url", "scf", "reg"];
-/// The extension of programs that ends the names of many sites, too. Alone it is no sign.
+/// An extension of programs that also ends names of sites. It counts only behind the extension of a document.
 const SITE_OR_PROGRAM: &str = "com";
 /// Extensions of disk images.
 const DISK_IMAGES: [&str; 6] = ["iso", "img", "vhd", "vhdx", "udf", "dmg"];
@@ -110,8 +109,7 @@ struct OpenedFile {
 
 impl OpenedFile {
     fn read(message: &Blob, part: &AttachmentPart) -> io::Result<Self> {
-        let encoded = message.slice(span(part.span.offset, part.span.length));
-        let mut decoder: TransferDecoder = part.span.decoder();
+        let mut decoder = part.span.decoder();
         let (mut digest, mut bytes, mut is_whole) = (Context::new(&SHA256), Vec::new(), true);
         let mut take = |decoded: &mut Vec<u8>| {
             digest.update(decoded);
@@ -121,12 +119,9 @@ impl OpenedFile {
             decoded.clear();
         };
         let mut decoded = Vec::new();
-        let mut at = 0;
-        while at < encoded.len() {
-            let end = encoded.len().min(at + PIECE);
-            decoder.push(&encoded.slice(at..end).to_bytes()?, &mut decoded);
+        for piece in part.span.within(message).pieces(PIECE) {
+            decoder.push(&piece?, &mut decoded);
             take(&mut decoded);
-            at = end;
         }
         decoder.finish(&mut decoded);
         take(&mut decoded);
@@ -144,22 +139,21 @@ struct FileLook<'a> {
 impl FileLook<'_> {
     fn note_name(&mut self) {
         let name = self.file.name.clone();
-        self.note_dangerous_name(&name, &name);
+        let extension = extension(&name);
+        self.note_program(&name, &name);
+        if SCRIPTS.contains(&extension.as_str()) {
+            self.findings.add(SecuritySign::ScriptFile, &name);
+        }
+        if DISK_IMAGES.contains(&extension.as_str()) {
+            self.findings.add(SecuritySign::DiskImage, &name);
+        }
     }
 
-    /// Notes what the name of a file says, or that of an entry of an archive.
-    fn note_dangerous_name(&mut self, name: &str, evidence: &str) {
-        let extension = extension(name);
-        let extension = extension.as_str();
-        if PROGRAMS.contains(&extension) {
+    /// Notes whether a file, or an entry of an archive, has the name of a program.
+    fn note_program(&mut self, name: &str, evidence: &str) {
+        if PROGRAMS.contains(&extension(name).as_str()) {
             self.file.executable = true;
             self.findings.add(SecuritySign::ExecutableFile, evidence);
-        }
-        if SCRIPTS.contains(&extension) {
-            self.findings.add(SecuritySign::ScriptFile, evidence);
-        }
-        if DISK_IMAGES.contains(&extension) {
-            self.findings.add(SecuritySign::DiskImage, evidence);
         }
         if hides_its_extension(name) {
             self.findings.add(SecuritySign::HiddenExtension, evidence);
@@ -203,11 +197,11 @@ impl FileLook<'_> {
             return;
         }
         let Ok(archive) = rawzip::ZipArchive::from_slice(opened.bytes.as_slice()) else { return };
+        let is_package = matches!(extension(name).as_str(), "jar" | "apk" | "xpi" | "whl" | "nupkg" | "crx" | "ipa");
         let mut entries = archive.entries();
         for _ in 0..ARCHIVE_ENTRIES {
             let Ok(Some(entry)) = entries.next_entry() else { return };
             let path = String::from_utf8_lossy(entry.file_path().as_ref()).into_owned();
-            let evidence = format!("{path} in {name}");
             if entry.flags().is_encrypted() {
                 self.file.encrypted = true;
                 self.findings.add(SecuritySign::EncryptedArchive, name);
@@ -216,26 +210,17 @@ impl FileLook<'_> {
                 self.file.macros = true;
                 self.findings.add(SecuritySign::Macros, name);
             }
-            let is_package =
-                matches!(extension(name).as_str(), "jar" | "apk" | "xpi" | "whl" | "nupkg" | "crx" | "ipa");
             if !is_package {
-                self.note_entry(&path, &evidence);
+                self.note_entry(&path, &format!("{path} in {name}"));
             }
         }
         self.findings.is_partial = true;
     }
 
     fn note_entry(&mut self, path: &str, evidence: &str) {
-        let extension = extension(path);
-        // Scripts are in archives of any program's source.
-        if PROGRAMS.contains(&extension.as_str()) {
-            self.file.executable = true;
-            self.findings.add(SecuritySign::ExecutableFile, evidence);
-        }
-        if hides_its_extension(path) {
-            self.findings.add(SecuritySign::HiddenExtension, evidence);
-        }
-        if ARCHIVES.contains(&extension.as_str()) {
+        // Scripts are no sign here: archives of source code have them.
+        self.note_program(path, evidence);
+        if ARCHIVES.contains(&extension(path).as_str()) {
             self.findings.add(SecuritySign::ArchiveInArchive, evidence);
         }
     }
@@ -279,7 +264,7 @@ fn extension(name: &str) -> String {
         .to_lowercase()
 }
 
-/// Returns whether a name shows the extension of a document, or none, and is that of a program.
+/// Returns whether the name of a program looks like that of a document.
 fn hides_its_extension(name: &str) -> bool {
     let extension_of_name = extension(name);
     let runs = |extension| PROGRAMS.contains(extension) || SCRIPTS.contains(extension) || *extension == SITE_OR_PROGRAM;
@@ -297,7 +282,6 @@ fn is_other_kind(extension: &str, detected: &str) -> bool {
     let kind_of = |extension: &str| KINDS.iter().position(|kind| kind.contains(&extension));
     match (kind_of(extension), kind_of(detected)) {
         (Some(named), Some(found)) => named != found,
-        // Pages begin in many ways.
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! Looks for signs of fraud in a message: forged senders, misleading links, dangerous files.
 //!
-//! [`analyze`] is a pure function. It asks no network and no database; the caller says what is known ([`Surroundings`]). Each sign
+//! [`analyze`] is a pure function. It makes no request and reads no database; the caller gives what is known ([`Surroundings`]). Each sign
 //! has evidence that a person can check, and the verdict follows from the signs alone. The time is linear in the size of
 //! the message, and the memory is bounded ([`bounds`]).
 
@@ -44,8 +44,7 @@ pub struct Surroundings {
 /// When the message cannot be read.
 pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<SecurityReport> {
     let structure = MessageStructure::of_bytes(message)?;
-    let header = structure.header();
-    let block = message.slice(span(header.offset, header.length)).to_bytes()?;
+    let block = structure.header().within(message).to_bytes()?;
     let mut findings = Findings::default();
     let results = results::read(&block, surroundings, &mut findings);
     let sender = sender::examine(&block, surroundings, &mut findings);
@@ -54,10 +53,4 @@ pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<Securi
     let links = links::examine(pages, surroundings, &mut findings);
     let files = files::examine(message, &structure, &mut findings)?;
     Ok(findings.into_report(results, sender, links, files, content))
-}
-
-/// Converts the position of a part into a range of the message.
-fn span(offset: u64, length: u64) -> std::ops::Range<usize> {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    start..start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX))
 }

@@ -98,7 +98,7 @@ fn host_in(text: &str) -> Option<String> {
         let lower = word.to_ascii_lowercase();
         let rest = lower.strip_prefix("https://").or_else(|| lower.strip_prefix("http://"));
         let name = rest.or_else(|| Some(lower.as_str()).filter(|word| word.starts_with("www.")))?;
-        // What stands before an `@` is no host, as in a browser.
+        // Browsers read the text before an `@` as a user name.
         let authority = name.split(['/', '?', '#', '\\']).next()?;
         let host = canonical(authority.rsplit('@').next()?.split(':').next()?);
         is_host(&host).then_some(host)

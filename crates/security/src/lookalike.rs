@@ -124,7 +124,7 @@ impl OwnNames {
 /// Returns the Latin name that a host with other letters looks like.
 pub(crate) fn looks_latin(host: &str) -> Option<String> {
     let shown = shown(organization(host));
-    let label = shown.split('.').next().unwrap_or_default();
+    let label = first_label(&shown);
     // Letters with accents are what they look like.
     let is_foreign =
         |c: char| c.is_alphabetic() && !c.is_ascii() && skeleton(c.encode_utf8(&mut [0; 4])).all(|c| c.is_ascii());
@@ -137,8 +137,8 @@ fn first_label(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// Returns a form that is equal for names that look the same (UTS 39 section 4). Digits for letters are no confusables
-/// there, since fonts tell them apart.
+/// Returns the same text for names that look alike: their skeleton (UTS 39 section 4), also with letters for digits, which are
+/// not confusable there.
 fn looks(name: &str) -> String {
     let plain = |c: char| match c {
         '0' | 'O' => 'o',

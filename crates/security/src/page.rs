@@ -12,9 +12,9 @@ use mailapi_backend::mime::MessageStructure;
 use mailapi_model::Blob;
 
 use crate::bounds::{BODY_BYTES, EVIDENCE_CHARS, OPEN_ELEMENTS, READ_LINKS};
+use crate::lookalike;
 use crate::report::{ContentFacts, Findings};
 use crate::sign::SecuritySign;
-use crate::{lookalike, span};
 
 /// Hidden characters from which text is a sign. A hidden summary for lists of messages is shorter.
 const HIDDEN_TEXT: usize = 300;
@@ -41,7 +41,7 @@ pub(crate) struct PageFacts {
     images: BTreeSet<String>,
     forms: Vec<String>,
     pub(crate) asks_for_password: bool,
-    /// What its scripts say, and its handlers of events.
+    /// The text of its scripts and event handlers.
     pub(crate) scripts: String,
     splits: usize,
 }
@@ -55,11 +55,11 @@ pub(crate) fn of_bodies(
     let mut left = BODY_BYTES;
     let mut pages = Vec::new();
     for body in &structure.bodies {
-        let whole = span(body.span.offset, body.span.length);
-        let part = whole.start..whole.end.min(whole.start.saturating_add(left));
-        findings.is_partial |= part.end < whole.end;
+        let whole = body.span.within(message);
+        let part = whole.slice(0..left);
+        findings.is_partial |= part.len() < whole.len();
         left -= part.len();
-        let text = body.decode(&message.slice(part).to_bytes()?);
+        let text = body.decode(&part.to_bytes()?);
         let page = if body.role.is_html { PageFacts::of_html(&text) } else { PageFacts::of_text(&text) };
         findings.is_partial |= page.links.len() >= READ_LINKS;
         pages.push(page);
@@ -67,7 +67,7 @@ pub(crate) fn of_bodies(
     Ok(pages)
 }
 
-/// Sums the facts of all bodies up.
+/// Sums up the facts of all bodies.
 pub(crate) fn facts(pages: &[PageFacts], findings: &mut Findings) -> ContentFacts {
     let mut facts = ContentFacts::default();
     for page in pages {

@@ -26,7 +26,7 @@ fn parse(field: &str, own_checker: Option<&str>) -> ReadResults {
     let field = without_comments(field);
     let mut statements = field.split(';').peekable();
     let checker = statements.peek().and_then(|first| first.split_whitespace().next()).unwrap_or_default();
-    // Some large providers write no name.
+    // Some providers leave the name out.
     let has_checker = !checker.contains('=');
     let is_own = own_checker.is_some_and(|own| own.eq_ignore_ascii_case(checker));
     let source = if is_own { ResultSource::Own } else { ResultSource::Header };

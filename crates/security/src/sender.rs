@@ -38,7 +38,7 @@ pub(crate) fn examine(block: &[u8], surroundings: &Surroundings, findings: &mut 
     let mut sender = AnalyzedSender::default();
     let Some(author) = authors.first() else { return sender };
     sender.address = Some(author.address.clone());
-    // A list answers for its members, and sends replies to itself.
+    // Mailing lists rewrite authors, and direct replies to the list.
     let is_from_list = header.names().any(|name| name.eq_ignore_ascii_case("List-Id"));
     if let Some(named) =
         domain_in(&author.name).filter(|named| !is_from_list && !is_same_organization(named, &author.domain))

@@ -472,8 +472,7 @@ async fn snippet(message: &Blob, content: &NewContent, inline_bytes: usize) -> R
 
 /// May block.
 fn beginning_of_blob(message: &Blob, structure: &MessageStructure) -> io::Result<String> {
-    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
-    beginning(structure, |span| message.slice(place(span.offset)..place(span.offset + span.length)).to_bytes())
+    beginning(structure, |span| span.within(message).to_bytes())
 }
 
 /// Returns a queue id: the time in milliseconds and 35 random bits, in Crockford's base 32, which avoids letters that are

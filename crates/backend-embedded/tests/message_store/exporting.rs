@@ -32,7 +32,7 @@ async fn an_export_shows_one_state_however_mail_moves() {
     let mut export = store.begin_export(&ann()).await.unwrap();
     assert_eq!(exported(&mut export, "Archive"), [""; 0]);
 
-    // One message moves behind the export, one in front of it, and one goes for good.
+    // One message moves to a folder that was read, one to another folder, and one is expunged.
     store.move_messages(inbox, vec![1], &folder("Archive")).await.unwrap();
     store.move_messages(inbox, vec![2], &folder("Trash")).await.unwrap();
     store.store_flags(inbox, vec![3], FlagChange::Add, Flags::from_words(["\\Deleted"])).await.unwrap();

@@ -68,6 +68,13 @@ impl PartSpan {
         start.zip(end).and_then(|(start, end)| raw.get(start..end)).unwrap_or_default()
     }
 
+    /// Like [`PartSpan::of`], for a message that may not be in memory. What exceeds the message is left out.
+    #[must_use]
+    pub fn within(&self, message: &Blob) -> Blob {
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        message.slice(start..start.saturating_add(usize::try_from(self.length).unwrap_or(usize::MAX)))
+    }
+
     /// Returns a decoder for the part.
     #[must_use]
     pub fn decoder(&self) -> TransferDecoder {

@@ -87,10 +87,7 @@ pub fn returned_mail(raw: &[u8]) -> ReturnedMail {
 /// # Errors
 /// When the mail cannot be read.
 pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<ReturnedMail> {
-    read(structure, |span| {
-        let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
-        bytes.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
-    })
+    read(structure, |span| span.within(bytes).to_bytes())
 }
 
 /// Types of a whole message.

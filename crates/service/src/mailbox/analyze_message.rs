@@ -26,7 +26,7 @@ pub enum AnalyzeError {
     /// The message was not read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// There is no room for the message, or the database failed.
+    /// The disk has no room for the message, or the database failed.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -73,7 +73,7 @@ async fn honest_mail_is_clean_and_known_people_are_known() {
     app.deliver("bob@example.org", "From: ann@example.org\nSubject: Again\n\nHello.\n").await;
     let second = app.get(&bob, "/mailbox/bob@example.org/messages/2/security").await.json();
     assert_eq!((&second["verdict"], &second["sender"]["first_contact"]), (&json!("clean"), &json!(false)));
-    // Without an author, there is no contact.
+    // A message without an author has no contact.
     let plans = app.get(&bob, "/mailbox/bob@example.org/messages/1/security?folder=Projects/2026").await.json();
     assert_eq!((&plans["sender"]["address"], &plans["sender"]["first_contact"]), (&json!(null), &json!(null)));
 }
