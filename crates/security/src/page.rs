@@ -177,7 +177,11 @@ impl PageReading {
     fn note(&mut self, event: &CallbackEvent<'_>) {
         match event {
             CallbackEvent::OpenStartTag { name } => self.tag = OpenTag { name: text_of(name), ..OpenTag::default() },
-            CallbackEvent::AttributeName { name } => self.tag.attribute = text_of(name),
+            CallbackEvent::AttributeName { name } => {
+                self.tag.attribute = text_of(name);
+                // It needs no value, and then has no event of its own.
+                self.tag.is_hiding |= self.tag.attribute == "hidden";
+            }
             CallbackEvent::AttributeValue { value } => self.note_attribute(&text_of(value)),
             CallbackEvent::CloseStartTag { .. } => self.open(),
             CallbackEvent::EndTag { name } => self.close(&text_of(name)),
@@ -194,7 +198,6 @@ impl PageReading {
             "action" => tag.action = Some(value.to_owned()),
             "type" => tag.kind = value.trim().to_ascii_lowercase(),
             "style" => tag.is_hiding |= hides(value),
-            "hidden" => tag.is_hiding = true,
             name if name.starts_with("on") && name.len() > 4 => {
                 self.facts.scripts.push_str(value);
                 self.facts.scripts.push('\n');
@@ -206,8 +209,6 @@ impl PageReading {
 
     fn open(&mut self) {
         let tag = std::mem::take(&mut self.tag);
-        // An attribute without a value.
-        let is_hiding = tag.is_hiding || tag.attribute == "hidden";
         match tag.name.as_str() {
             "a" | "area" => {
                 self.close_link();
@@ -224,8 +225,8 @@ impl PageReading {
             self.note_image(&source);
         }
         if !VOID.contains(&tag.name.as_str()) && self.open.len() < OPEN_ELEMENTS {
-            self.hiding += usize::from(is_hiding);
-            self.open.push(OpenElement { name: tag.name, is_hiding });
+            self.hiding += usize::from(tag.is_hiding);
+            self.open.push(OpenElement { name: tag.name, is_hiding: tag.is_hiding });
         }
     }
 
@@ -340,6 +341,7 @@ mod tests {
             3
         );
         assert_eq!(hidden("<span hidden>ab</span><span style='color:transparent;x'>c</span></span>d"), 3);
+        assert_eq!(hidden("<p hidden class=x>ab</p><p class=x hidden=until-found>c</p><p class=hidden>d</p>"), 3);
         assert_eq!(hidden("<p style='display:none'>a</div>b</p>c<title>d</title>"), 2);
     }
 
