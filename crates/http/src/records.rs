@@ -5,7 +5,7 @@ use mailapi_model::{
     Secret, TokenRecord, TokenValue, Violations,
 };
 use mailapi_service::Caller;
-use mailapi_service::domains::{AppliedPlan, AttemptedChange, DnsPlan, DnsSetup};
+use mailapi_service::domains::{AppliedPlan, AttemptedChange, DnsPlan, DnsSetup, DomainPosture};
 use mailapi_service::queue::QueueEntry;
 use mailapi_service::users::User;
 use mailapi_service::webhooks::Webhook;
@@ -15,6 +15,7 @@ use crate::routes::aliases::AliasRecord;
 use crate::routes::domains::DomainRecord;
 use crate::routes::domains::dkim::DkimRecord;
 use crate::routes::domains::dns::DomainDns;
+use crate::routes::domains::posture::DomainSecured;
 use crate::routes::domains::publishing::{DnsApplied, DnsRolledBack, PlanRecord, RecordedDnsChange};
 use crate::routes::queue::QueuedMessageInfo;
 use crate::routes::tokens::TokenInfo;
@@ -114,6 +115,12 @@ pub fn domains_json(domains: Vec<Domain>) -> String {
 #[must_use]
 pub fn domain_dns_json(setup: DnsSetup) -> String {
     text(&DomainDns::from(setup))
+}
+
+/// How well the records of a domain protect it.
+#[must_use]
+pub fn domain_security_json(posture: DomainPosture) -> String {
+    text(&DomainSecured::from(posture))
 }
 
 /// The changes that the records of a domain need.

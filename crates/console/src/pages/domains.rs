@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use mailapi_http::HttpState;
 use mailapi_model::{DkimAlgorithm, DkimState, Domain, DomainKey, DomainName, Page};
-use mailapi_service::domains::{DnsSetup, DomainChange, DomainError, WantedRecord};
+use mailapi_service::domains::{DnsSetup, DomainChange, DomainError, DomainPosture, DomainProtection, WantedRecord};
 
 use crate::answer::{Answer, change, done, render};
 use crate::failure::Failure;
@@ -90,6 +90,8 @@ struct DomainPage {
     zone_file: String,
     checked_at: Moment,
     keys: Vec<Key>,
+    protections: Vec<DomainProtection>,
+    next_step: Option<String>,
     is_admin: bool,
 }
 
@@ -150,10 +152,13 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Path(
     let name = named(&name)?;
     let (service, caller) = (state.service(), &session.caller);
     let domain = service.get_domain(caller, &name).await?;
-    let DnsSetup { checked_at, records, zone_file, .. } = service.get_dns(caller, &name).await?;
+    let (setup, posture) = tokio::join!(service.get_dns(caller, &name), service.domain_posture(caller, &name));
+    let DnsSetup { checked_at, records, zone_file, .. } = setup?;
+    let DomainPosture { protections, next_step, .. } = posture?;
     let keys = service.list_dkim_keys(caller, &name).await?;
     let frame = Frame::new(&session, domain.name.shown())
         .call("GET /domains/{domain}/dns", MANAGERS)
+        .call("GET /domains/{domain}/security", MANAGERS)
         .call("GET /domains/{domain}/verify", MANAGERS)
         .call("PUT /domains/{domain}", MANAGERS)
         .call("POST /domains/{domain}/approve", ADMINS)
@@ -166,6 +171,8 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Path(
         zone_file,
         checked_at: checked_at.into(),
         keys: keys.into_iter().map(Key::from).collect(),
+        protections,
+        next_step,
         is_admin: caller.grants.admin().is_ok(),
     })
 }

@@ -33,6 +33,12 @@ async fn a_domain_is_verified_and_disabled() {
     let verified = root.post("/console/domains/a.example", &[("act", "verify")]).await;
     assert_eq!(verified.status, 200);
     assert!(verified.text().contains("Required records are missing or different."));
+    let page = root.page("/console/domains/a.example").await;
+    assert!(page.contains("<strong>Next step:</strong> Publish v=spf1"), "{page}");
+    assert!(
+        page.contains("<th scope=\"row\">DMARC</th><td><span class=\"badge badge-missing\">missing</span>"),
+        "{page}"
+    );
     let answer = root.post("/console/domains/a.example", &[("act", "disable")]).await;
     assert_eq!(answer.header("location"), "/console/domains/a.example?done=domain-changed");
     assert!(root.page("/console/domains").await.contains("badge-disabled"));

@@ -1,9 +1,10 @@
 //! `mailapi domain`.
 
 use clap::Subcommand;
-use mailapi_http::{domain_json, domains_json};
+use mailapi_http::{domain_json, domain_security_json, domains_json};
 use mailapi_model::{Domain, DomainName};
 use mailapi_service::Service;
+use mailapi_service::domains::DomainProtection;
 
 use super::confirm::confirm;
 use super::dkim;
@@ -38,6 +39,13 @@ pub(super) enum Command {
     },
     /// Show the DNS records that a mail domain needs, and which are published; plan and make changes
     Dns(DomainDns),
+    /// Show how well the DNS records protect a mail domain, and the next step
+    Security {
+        /// The domain's name
+        name: DomainName,
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Show the DKIM keys of a mail domain with their steps and records; create a new one
     #[command(subcommand)]
     Dkim(dkim::Command),
@@ -61,6 +69,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::List(shown) => list(&service, &shown).await,
         Command::Show { name, shown } => show(&service, &name, &shown).await,
         Command::Dns(dns) => dns::run_of_domain(&service, dns).await,
+        Command::Security { name, shown } => security(&service, &name, &shown).await,
         Command::Dkim(command) => dkim::run(&service, command).await,
         Command::Remove { name, force, yes } => remove(&service, &name, force, yes).await,
     })
@@ -104,6 +113,20 @@ async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
         ("DKIM record", dkim_name),
         ("DKIM value", dkim_value),
     ]))
+}
+
+async fn security(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
+    let posture = service.domain_posture(&caller(), name).await.map_err(|error| about(name, error))?;
+    if shown.json {
+        return print(&domain_security_json(posture));
+    }
+    let rows: Vec<_> = posture.protections.iter().map(protection).collect();
+    let summary = [("level", posture.level.as_str().to_owned()), ("next step", posture.next_step.unwrap_or_default())];
+    print(&format!("{}\n{}", table(["PROTECTION", "LEVEL", "NOW"], &rows), fields(&summary)))
+}
+
+fn protection(protection: &DomainProtection) -> [String; 3] {
+    [protection.kind.to_owned(), protection.level.as_str().to_owned(), protection.text.clone()]
 }
 
 async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {

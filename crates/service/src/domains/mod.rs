@@ -11,6 +11,7 @@ mod get;
 mod hosted;
 mod list;
 mod pending;
+mod posture;
 mod publishing;
 mod sending;
 mod update;
@@ -28,6 +29,7 @@ use crate::error::store_errors_are_unavailable;
 
 pub use dns::{DnsSetup, Publication, WantedRecord};
 pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
+pub use posture::{DomainPosture, DomainProtection, ProtectionLevel};
 pub use publishing::{
     AppliedPlan, AttemptedChange, ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange, ProviderFields,
     PublishError, ServerState, ServerView,

@@ -8,6 +8,7 @@ pub(crate) mod dns;
 mod get;
 mod list;
 mod pending;
+pub(crate) mod posture;
 pub(crate) mod publishing;
 mod update;
 mod verify;
@@ -36,6 +37,7 @@ pub(crate) fn routes() -> Routes {
         .routes(routes!(approve::approve))
         .routes(routes!(verify::verify))
         .routes(routes!(dns::get_dns))
+        .routes(routes!(posture::posture))
         .routes(routes!(dkim::get_dkim, dkim::rotate_dkim))
         .merge(publishing::routes())
 }

@@ -6,6 +6,7 @@ mod dns;
 mod get;
 mod list;
 mod pending;
+mod posture;
 mod publishing;
 mod update;
 mod verify;

@@ -13,33 +13,88 @@ const POLICIES: [&str; 3] = ["none", "quarantine", "reject"];
 /// An ancestor of the domain, and its only policy.
 type Found = (String, String);
 
+/// A policy that applies to a domain.
+pub(in crate::domains) struct AppliedPolicy {
+    /// The record.
+    pub(in crate::domains) record: String,
+    /// The tag of the record that applies to the domain: `p`, `sp` or `np`.
+    pub(in crate::domains) tag: &'static str,
+}
+
+impl AppliedPolicy {
+    /// Returns what receivers do about forged mail: `none`, `quarantine` or `reject`. In test mode it is one step less
+    /// (section 4.7).
+    pub(in crate::domains) fn strength(&self) -> &'static str {
+        match (self.wanted(), self.value("t")) {
+            ("reject", "y") => "quarantine",
+            (_, "y") => "none",
+            (policy, _) => policy,
+        }
+    }
+
+    /// Whether the owner receives reports.
+    pub(in crate::domains) fn is_reported(&self) -> bool {
+        is_reported(&Tags::of(&self.record))
+    }
+
+    /// Whether the policy has less effect than it says: by `t`, or at older receivers by `pct` (RFC 7489 section 6.3).
+    pub(in crate::domains) fn is_testing(&self) -> bool {
+        self.wanted() != "none" && (self.value("t") == "y" || !matches!(self.value("pct"), "" | "100"))
+    }
+
+    /// Whether names below the domain have a weaker policy.
+    pub(in crate::domains) fn spares_subdomains(&self) -> bool {
+        let is_weaker = |value: &str| matches!(value.to_ascii_lowercase().as_str(), "none" | "quarantine");
+        self.tag == "p" && self.strength() == "reject" && is_weaker(self.value("sp"))
+    }
+
+    /// What the policy asks for; a record without a valid tag counts as `none` (section 4.7).
+    fn wanted(&self) -> &'static str {
+        let wanted = self.value(self.tag);
+        POLICIES.into_iter().find(|policy| policy.eq_ignore_ascii_case(wanted)).unwrap_or("none")
+    }
+
+    fn value(&self, tag: &str) -> &str {
+        Tags::of(&self.record).get(tag).unwrap_or_default()
+    }
+}
+
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
+    look(context).await.0
+}
+
+/// Checks the policy, and returns the one that applies if its record is valid.
+pub(super) async fn look(context: &Context<'_>) -> (RecordCheck, Option<AppliedPolicy>) {
     let domain = context.domain.as_str();
     let expected = format!("v=DMARC1; p=quarantine; rua=mailto:postmaster@{domain}");
     let check = RecordCheck::required("DMARC", format!("_dmarc.{domain}"), expected);
     let own = match texts(context.dns, &format!("_dmarc.{domain}")).await {
-        Err(error) => return check.unanswered(&error),
+        Err(error) => return (check.unanswered(&error), None),
         Ok(found) => found,
     };
     match policies(&own)[..] {
         [] if own.is_empty() => {}
-        [] => return check.with(RecordStatus::Mismatch, own, "The record is not a DMARC policy."),
+        [] => return (check.with(RecordStatus::Mismatch, own, "The record is not a DMARC policy."), None),
         [policy] => {
             let (status, hint) = judged(policy, "p", "The policy states how receivers treat forged mail.");
-            return check.with(status, own, hint);
+            let applied = AppliedPolicy { record: policy.clone(), tag: "p" };
+            return (check.with(status, own, hint), Some(applied));
         }
-        _ => return check.with(RecordStatus::Mismatch, own, "Receivers ignore several policies; keep one."),
+        _ => {
+            let hint = "Receivers ignore several policies; keep one.";
+            return (check.with(RecordStatus::Mismatch, own, hint), None);
+        }
     }
     match inherited(context).await {
-        Err(error) => check.unanswered(&error),
-        Ok(Some((ancestor, policy, tag))) => {
+        Err(error) => (check.unanswered(&error), None),
+        Ok(Some((ancestor, record, tag))) => {
             let fine = format!("The policy of {ancestor} also applies to this domain.");
-            let (status, hint) = judged(&policy, tag, &fine);
-            check.with(status, vec![policy], hint)
+            let (status, hint) = judged(&record, tag, &fine);
+            (check.with(status, vec![record.clone()], hint), Some(AppliedPolicy { record, tag }))
         }
         Ok(None) => {
             let hint = "Add the record; many receivers reject or mark mail from a domain without one.";
-            check.with(RecordStatus::Missing, Vec::new(), hint)
+            (check.with(RecordStatus::Missing, Vec::new(), hint), None)
         }
     }
 }
@@ -105,13 +160,17 @@ fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
     if tags.get(tag).is_some() && ["p", "sp", "np"].into_iter().all(is_valid) {
         return (RecordStatus::Ok, fine.to_owned());
     }
-    let is_reported = tags.get("rua").is_some_and(|rua| rua.split(',').any(|to| to.trim().starts_with("mailto:")));
-    if is_reported {
+    if is_reported(&tags) {
         let hint =
             format!("Without a valid {tag}= the policy counts as p=none: receivers report and accept forged mail.");
         return (RecordStatus::Ok, hint);
     }
     (RecordStatus::Mismatch, "p=, sp= and np= must be none, quarantine or reject.".to_owned())
+}
+
+/// Whether reports go to an address.
+fn is_reported(tags: &Tags<'_>) -> bool {
+    tags.get("rua").is_some_and(|rua| rua.split(',').any(|to| to.trim().starts_with("mailto:")))
 }
 
 fn policies(texts: &[String]) -> Vec<&String> {

@@ -13,6 +13,7 @@ mod timed_dns;
 
 pub(super) use advice::ptr as check_pointers;
 pub(super) use dkim::publishes;
+pub(super) use dmarc::AppliedPolicy;
 pub(super) use spf::{extended as extended_spf, is_policy as is_spf};
 pub(crate) use spf_grammar::decisive as decisive_spf;
 
@@ -262,6 +263,16 @@ pub(super) async fn check_mail(context: &Context<'_>, keys: &[DomainKey]) -> Vec
     let (mx, spf, dkim, dmarc) =
         tokio::join!(mx::check(context), spf::check(context), dkim::check(context, keys), dmarc::check(context));
     [vec![mx, spf], dkim, vec![dmarc]].concat()
+}
+
+/// Checks the records that protect a domain, and returns the DMARC policy that applies to it.
+pub(super) async fn check_protection(
+    context: &Context<'_>,
+    keys: &[DomainKey],
+) -> (Vec<RecordCheck>, Option<AppliedPolicy>) {
+    let (spf, dkim, (dmarc, policy), policies) =
+        tokio::join!(spf::check(context), dkim::check(context, keys), dmarc::look(context), advice::policies(context));
+    ([vec![spf], dkim, vec![dmarc], policies].concat(), policy)
 }
 
 /// Whether all required records are right; `None` if not all of them could be checked.
