@@ -84,6 +84,11 @@ impl Provisioning for SharedDatabase {
             let message = "are not applied in front of this Dovecot; see `mail.external.rules` in the configuration";
             return Err(Violations::of("rules", message));
         }
+        if rules.compare_fraud() {
+            let message =
+                "must have no verdict suspicious or dangerous in front of Dovecot: it delivers before the analysis";
+            return Err(Violations::of("rules", message));
+        }
         // One address that Sieve refuses would disable the whole script.
         let foreign = rules.addresses().find(|address| !address.as_str().is_ascii());
         let violation =

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_model::{Authentication, Blob, EmailAddress, QueueId};
+use mailapi_model::{Authentication, Blob, EmailAddress, QueueId, SecurityMark};
 
 /// Decides what happens to mail that arrives without a login. The product implements it; a listener asks at
 /// the end of each message, before it accepts the message.
@@ -39,17 +39,25 @@ pub struct Judgement {
     pub action: InboundAction,
     /// The results; `None` if the message was not checked.
     pub authentication: Option<Authentication>,
+    /// What the security analysis found; `None` if the message was not analyzed.
+    pub security: Option<SecurityMark>,
     /// The header fields to prepend, each with its line end; empty if the message was not checked.
     pub fields: String,
     /// Names of further fields that only this server may write in the message: those that arrived are removed.
-    pub own_fields: &'static [&'static str],
+    pub own_fields: Vec<&'static str>,
 }
 
 impl Judgement {
     /// Returns the judgement of a message that is delivered without checks.
     #[must_use]
     pub const fn unchecked() -> Self {
-        Self { action: InboundAction::Deliver, authentication: None, fields: String::new(), own_fields: &[] }
+        Self {
+            action: InboundAction::Deliver,
+            authentication: None,
+            security: None,
+            fields: String::new(),
+            own_fields: Vec::new(),
+        }
     }
 }
 

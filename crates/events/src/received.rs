@@ -1,6 +1,6 @@
 //! Events about mail that a mailbox received.
 
-use mailapi_model::{Authentication, EmailAddress, Timestamp};
+use mailapi_model::{Authentication, EmailAddress, SecurityMark, Timestamp};
 use serde::Serialize;
 
 use crate::authentication::Results;
@@ -46,6 +46,8 @@ pub struct ReceivedMessage<'a> {
     pub size: u64,
     /// Whether it has attachments.
     pub has_attachments: bool,
+    /// What the security analysis found; `None` if the message was not analyzed.
+    pub security: Option<&'a SecurityMark>,
 }
 
 /// Returns the id of `message.received`. `source` identifies the delivery.
@@ -63,6 +65,11 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         email: &'a str,
     }
     #[derive(Serialize)]
+    struct FoundSigns<'a> {
+        verdict: &'a str,
+        signs: &'a [String],
+    }
+    #[derive(Serialize)]
     struct Data<'a> {
         mailbox: &'a str,
         domain: &'a str,
@@ -77,6 +84,7 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         size: Option<u64>,
         has_attachments: Option<bool>,
         authentication: Option<Results>,
+        security: Option<FoundSigns<'a>>,
     }
     let Received { mailbox, recipient, queue_id, authentication, message } = mail;
     let (event_type, domain) = (EventType::MessageReceived, mailbox.domain());
@@ -94,6 +102,9 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         size: message.map(|message| message.size),
         has_attachments: message.map(|message| message.has_attachments),
         authentication: authentication.map(Results::of),
+        security: message
+            .and_then(|message| message.security)
+            .map(|mark| FoundSigns { verdict: &mark.verdict, signs: &mark.signs }),
     };
     let body = body(id, event_type, &data);
     NewEvent {
@@ -132,7 +143,7 @@ mod tests {
         let expected = json!({
             "mailbox": "ann@example.org", "domain": "example.org", "recipient": null, "queue_id": "Q1",
             "folder": null, "uid": null, "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
-            "has_attachments": null, "authentication": null,
+            "has_attachments": null, "authentication": null, "security": null,
         });
         assert_eq!(data(None), expected);
     }
@@ -149,10 +160,12 @@ mod tests {
             snippet: &snippet,
             size: 3,
             has_attachments: true,
+            security: Some(&SecurityMark { verdict: "suspicious".to_owned(), signs: vec!["macros".to_owned()] }),
         };
         let data = data(Some(message));
         assert_eq!(data["subject"].as_str(), Some("é".repeat(1_000).as_str()));
         assert_eq!(data["snippet"].as_str(), Some("ü".repeat(200).as_str()));
+        assert_eq!(data["security"], json!({ "verdict": "suspicious", "signs": ["macros"] }));
         assert_eq!(data["recipient"], json!({ "email": "sales@example.org" }));
         assert_eq!((&data["from"], &data["from_name"], &data["uid"]), (&json!(""), &Value::Null, &json!(7)));
     }

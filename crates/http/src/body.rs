@@ -18,12 +18,16 @@ use crate::state::HttpState;
 
 /// Rejects bodies that are not declared as JSON.
 pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
+    if is_declared(headers, "application/json") { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
+}
+
+/// Returns whether a body is declared as this media type, and not compressed.
+pub(crate) fn is_declared(headers: &HeaderMap, media_type: &str) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let essence = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next()).map(str::trim);
-    let is_json = essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
     let is_plain = !headers.contains_key(header::CONTENT_ENCODING)
         || text(header::CONTENT_ENCODING).is_some_and(|coding| coding.eq_ignore_ascii_case("identity"));
-    if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
+    is_plain && essence.is_some_and(|essence| essence.eq_ignore_ascii_case(media_type))
 }
 
 /// `Retry-After` if there is no room for a body or a response.

@@ -129,10 +129,10 @@ error_codes! {
     /// The body is not valid JSON.
     InvalidJson = "INVALID_JSON", BAD_REQUEST, "The body is not valid JSON.",
         "Send one JSON object in UTF-8.", "no";
-    /// The body is not declared as JSON, or it is compressed.
+    /// The body is not declared as JSON, or as a message where one is expected; or it is compressed.
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", UNSUPPORTED_MEDIA_TYPE,
         "The body must be application/json without a Content-Encoding.",
-        "Send `Content-Type: application/json` and no `Content-Encoding`.", "no";
+        "Send the `Content-Type` that the message names, and no `Content-Encoding`.", "no";
     /// The request or the message exceeds the size limit, or the mailbox has no room for the draft.
     PayloadTooLarge = "PAYLOAD_TOO_LARGE", PAYLOAD_TOO_LARGE, "The request is too large.",
         "Send less, for example smaller attachments.", "no";

@@ -32,6 +32,7 @@ mod large_json;
 mod limits;
 mod long_answer;
 mod long_strings;
+mod message_body;
 mod metrics;
 mod openapi;
 mod operations;
@@ -61,8 +62,8 @@ pub use openapi::openapi_json;
 pub use records::{
     alias_json, aliases_json, app_passwords_json, created_app_password_json, created_token_json, created_webhook_json,
     dkim_json, dns_applied_json, dns_changes_json, dns_plan_json, dns_rolled_back_json, domain_dns_json, domain_json,
-    domains_json, queue_json, queued_message_json, rules_from_json, rules_json, token_json, tokens_json, user_json,
-    users_json, webhooks_json,
+    domain_security_json, domains_json, queue_json, queued_message_json, rules_from_json, rules_json, token_json,
+    tokens_json, user_json, users_json, webhooks_json,
 };
 pub use response_cache::{FolderPage, PageForm, Unwritten};
 pub use router::{router, router_with};

@@ -9,7 +9,7 @@ use mailapi_model::{
     RecipientStatus, SaveSent, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::auth::ImportedHash;
-use mailapi_service::domains::{Publication, RecordStatus};
+use mailapi_service::domains::{ProtectionLevel, Publication, RecordStatus};
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
 use mailapi_service::mailbox::{ResultSource, SearchText, SecuritySign, Severity, Verdict};
 use mailapi_service::stats::{GroupBy, Sender};
@@ -121,6 +121,11 @@ texts! {
     /// different value; `unknown`: DNS lookup failed, or the value to publish or the effect of the published value is
     /// unknown.
     PublicationState: |text| text.enum_values(Some(Publication::ALL.map(Publication::as_str)));
+    /// `strong`: as well as records of this kind can; `fair`: there is one more step; `weak`: the records are wrong, or have
+    /// next to no effect; `missing`: there is no record; `unknown`: DNS lookup failed, or the effect is unknown.
+    ProtectionLevelName: |text| text.enum_values(Some(ProtectionLevel::ALL.map(ProtectionLevel::as_str)));
+    /// Kind of record that protects a domain.
+    ProtectionName: |text| text.enum_values(Some(["SPF", "DKIM", "DMARC", "MTA-STS", "TLS-RPT"]));
     /// Permission name.
     PermissionName: |text| text.enum_values(Some(Permission::ALL.map(Permission::as_str)));
     /// Signature algorithm of a DKIM key.

@@ -29,6 +29,7 @@ mod permission;
 mod quota;
 mod rules;
 mod secret;
+mod security_mark;
 mod sent;
 mod status;
 mod submitted;
@@ -73,10 +74,11 @@ pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};
 pub use quota::Quota;
 pub use rules::{
-    ActionFields, Comparison, Condition, ConditionFields, ConditionValue, DamagedRules, Rule, RuleAction, RuleFacts,
-    RuleFields, RuleSet, Ruling, TextField, Vacation,
+    ActionFields, Comparison, Condition, ConditionFields, ConditionValue, DamagedRules, FraudVerdict, Rule, RuleAction,
+    RuleFacts, RuleFields, RuleSet, Ruling, TextField, Vacation,
 };
 pub use secret::{Secret, SharedSecret};
+pub use security_mark::SecurityMark;
 pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use submitted::{SubmittedFact, SubmittedMail, SubmittedReport};

@@ -11,7 +11,7 @@ use mailapi_backend_embedded::message_store::MessageStoreError;
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Authentication, Clock, EmailAddress, Entropy, FolderName};
+use mailapi_model::{Authentication, Clock, EmailAddress, Entropy, FolderName, SecurityMark};
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
 
@@ -197,10 +197,12 @@ impl TestMailServer {
     pub async fn deliver_checked(&self, from: &str, to: &str, message: &str, results: Authentication) -> bool {
         let Kind::Embedded { embedded, .. } = &self.kind else { return false };
         let address = |text: &str| -> EmailAddress { text.parse().expect("an address") };
-        let message = Bytes::copy_from_slice(message.as_bytes());
+        let mark = SecurityMark { verdict: "suspicious".to_owned(), signs: vec!["macros".to_owned()] };
+        let message = Bytes::from(format!("{mark}{message}"));
         let (sender, now) = (Some(address(from)), self.clock.now());
         let mut incoming = Incoming::new(sender, [address(to)], message, now, Relaying::Denied);
         incoming.authentication = Some(results);
+        incoming.security = Some(mark);
         embedded.message_store().accept(incoming).await.expect("an accepted message");
         true
     }

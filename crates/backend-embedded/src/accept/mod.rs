@@ -36,7 +36,7 @@ use mailapi_backend::Refusal;
 use mailapi_backend::mime::{MessageStructure, ReturnedMail, beginning};
 use mailapi_model::{
     Authentication, Blob, ClientNetwork, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath,
-    Timestamp,
+    SecurityMark, Timestamp,
 };
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
@@ -91,6 +91,8 @@ pub struct Incoming {
     pub is_junk: bool,
     /// Results of the checks of a message from outside.
     pub authentication: Option<Authentication>,
+    /// What the security analysis found in a message from outside.
+    pub security: Option<SecurityMark>,
     /// The mailbox that submitted it with a login. Its events belong to that mailbox.
     pub submitter: Option<Submitter>,
     /// The client that sent it without a login.
@@ -121,6 +123,7 @@ impl Incoming {
             queue_id: None,
             is_junk: false,
             authentication: None,
+            security: None,
             submitter: None,
             client: None,
         }

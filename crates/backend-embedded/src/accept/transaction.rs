@@ -478,6 +478,7 @@ fn store_event(
         snippet,
         size,
         has_attachments: !structure.attachments.is_empty(),
+        security: mail.incoming.security.as_ref(),
     };
     let id = received_id(mailbox, now, &[folder.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
     let (recipient, message) = (Some(recipient), Some(message));

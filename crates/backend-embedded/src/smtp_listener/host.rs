@@ -111,7 +111,7 @@ impl InboundHost<'_> {
         let (judgement, mut body) = self.judge(&message, body, recipients, &queue_id).await;
         let refusal = match &judgement.action {
             InboundAction::Deliver | InboundAction::Junk => {
-                self.remove_forged(&mut body, judgement.own_fields).await.err()
+                self.remove_forged(&mut body, &judgement.own_fields).await.err()
             }
             InboundAction::Defer(text) => Some(WireReply::new(451, (4, 7, 1), text.clone())),
             InboundAction::Refuse(text) => Some(WireReply::new(550, (5, 7, 1), text.clone())),

@@ -60,6 +60,7 @@ impl Source {
             Self::Outside { judgement, .. } => {
                 incoming.is_junk = judgement.action == InboundAction::Junk;
                 incoming.authentication = judgement.authentication;
+                incoming.security = judgement.security;
             }
             Self::MailProgram(submitter) => incoming.submitter = submitter,
         }
@@ -247,6 +248,7 @@ fn incoming(
         queue_id: Some(queue_id.clone()),
         is_junk: false,
         authentication: None,
+        security: None,
         submitter: None,
         client: (delivery.relaying == Relaying::Denied).then(|| ClientNetwork::of(delivery.peer)),
     })

@@ -25,7 +25,13 @@ fn authentication() -> Authentication {
 }
 
 fn judged(action: InboundAction) -> Judgement {
-    Judgement { action, authentication: Some(authentication()), fields: FIELD.to_owned(), own_fields: &["X-Spam"] }
+    Judgement {
+        action,
+        authentication: Some(authentication()),
+        fields: FIELD.to_owned(),
+        own_fields: vec!["X-Spam"],
+        ..Judgement::unchecked()
+    }
 }
 
 /// Sends a message from outside; returns the reply to its end.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mailapi_backend::{BounceKey, Judgement, Provisioning};
-use mailapi_model::{Authentication, AuthenticationResult, CheckedDomain, RuleSet};
+use mailapi_model::{Authentication, AuthenticationResult, CheckedDomain, RuleSet, SecurityMark};
 use mailapi_testkit::{Received, SmtpSink};
 
 use crate::mail_host::{MailHost, address, mail};
@@ -80,6 +80,27 @@ async fn a_sender_whose_domain_denies_the_message_gets_no_answer() {
     judge(AuthenticationResult::Fail, AuthenticationResult::Pass);
     arrives(&host, "zoe@far.example", TO_BOB).await;
     assert_eq!(left(&host, &sink).await.len(), 1, "the author's domain confirms the message");
+}
+
+#[tokio::test]
+async fn a_rule_files_what_the_analysis_calls_dangerous() {
+    let (host, _) = with_rules("rule\ton\tfraud\nif\tfraud\tdangerous\ndo\tfolder\tLook first\n").await;
+    let mark =
+        |verdict: &str| SecurityMark { verdict: verdict.to_owned(), signs: vec!["macros".to_owned(), "x".to_owned()] };
+    let forged = format!("{TO_BOB}\r\nX-Security-Verdict: dangerous");
+    for verdict in ["clean", "suspicious", "dangerous"] {
+        let (security, fields) = (Some(mark(verdict)), mark(verdict).to_string());
+        let own_fields = vec![SecurityMark::FIELD];
+        host.judge.set(Judgement { security, fields, own_fields, ..Judgement::unchecked() });
+        assert!(arrives(&host, "zoe@far.example", &forged).await.starts_with("250"));
+    }
+    let folders = host.message_store.list_folders(&address("bob@here.example")).await.unwrap();
+    let filled = folders.iter().filter(|folder| folder.messages > 0);
+    let filled: Vec<_> = filled.map(|folder| (folder.name.to_string(), folder.messages)).collect();
+    assert_eq!(filled, [("INBOX".to_owned(), 2), ("Look first".to_owned(), 1)]);
+    let kept = host.inbox("bob@here.example").await.concat();
+    assert!(kept.contains("X-Security-Verdict: clean (macros,\r\n x)\r\n"), "{kept}");
+    assert!(!kept.contains("X-Security-Verdict: dangerous"), "a forged field is removed: {kept}");
 }
 
 #[tokio::test]

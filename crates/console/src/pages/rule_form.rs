@@ -7,8 +7,8 @@ use crate::fields::Fields;
 /// Rows for conditions that a form adds to those of the rule.
 const ROOM: usize = 2;
 
-/// What a condition compares and how, with its name in the form.
-pub(crate) const TESTS: [(&str, &str); 12] = [
+/// What a condition compares and how, with its name in the form. A verdict is part of its comparison.
+pub(crate) const TESTS: [(&str, &str); 14] = [
     ("from contains", "From contains"),
     ("from is", "From is the address"),
     ("to contains", "To or Cc contains"),
@@ -20,7 +20,9 @@ pub(crate) const TESTS: [(&str, &str); 12] = [
     ("header contains", "Header field contains"),
     ("header is", "Header field is"),
     ("size over", "Size in bytes is over"),
-    ("verdict is", "Is junk"),
+    ("verdict is spam", "Is junk"),
+    ("verdict is suspicious", "Is suspicious or dangerous"),
+    ("verdict is dangerous", "Is dangerous"),
 ];
 
 /// A rule as its form shows it.
@@ -160,8 +162,11 @@ impl RuleForm {
 impl From<&ConditionFields> for ConditionRow {
     fn from(condition: &ConditionFields) -> Self {
         let ConditionFields { field, name, op, value } = condition;
-        let value = if field == "verdict" { String::new() } else { value.to_string() };
-        Self { test: format!("{field} {op}"), header: name.clone().unwrap_or_default(), value }
+        let (test, value) = match field.as_str() {
+            "verdict" => (format!("{field} {op} {value}"), String::new()),
+            _ => (format!("{field} {op}"), value.to_string()),
+        };
+        Self { test, header: name.clone().unwrap_or_default(), value }
     }
 }
 
@@ -178,10 +183,12 @@ impl ConditionRow {
             }
             return None;
         }
-        let (field, op) = self.test.split_once(' ').unwrap_or((&self.test, ""));
+        let mut words = self.test.splitn(3, ' ');
+        let mut next = || words.next().unwrap_or_default();
+        let (field, op, verdict) = (next(), next(), next());
         let value = match field {
             "size" => violations.check("size", self.value.parse()).map(ConditionValue::Number)?,
-            "verdict" => ConditionValue::Text("spam".to_owned()),
+            "verdict" => ConditionValue::Text(verdict.to_owned()),
             _ => ConditionValue::Text(self.value),
         };
         let name = Some(self.header).filter(|name| field == "header" && !name.is_empty());
@@ -290,6 +297,8 @@ mod tests {
                 condition("header", "contains", text("news")),
                 condition("size", "over", ConditionValue::Number(1000)),
                 condition("verdict", "is", text("spam")),
+                condition("verdict", "is", text("suspicious")),
+                condition("verdict", "is", text("dangerous")),
             ],
             actions: vec![
                 ActionFields { folder: Some("Lists".to_owned()), ..of("folder") },

@@ -58,7 +58,11 @@ fn in_words(condition: &ConditionFields) -> String {
     let ConditionFields { field, name, op, value } = condition;
     match field.as_str() {
         "size" => format!("it has more than {value} bytes"),
-        "verdict" => "it is junk".to_owned(),
+        "verdict" => match value.to_string().as_str() {
+            "spam" => "it is junk".to_owned(),
+            "suspicious" => "it is suspicious or dangerous".to_owned(),
+            verdict => format!("it is {verdict}"),
+        },
         "header" => format!("{} {op} “{value}”", name.as_deref().unwrap_or_default()),
         _ => format!("{field} {op} “{value}”"),
     }

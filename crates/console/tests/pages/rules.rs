@@ -66,7 +66,7 @@ async fn a_rule_with_faults_and_one_of_an_old_page_are_refused() {
         (&[("test-0", "body is"), ("value-0", "x"), ("stop", "yes")], "field"),
         (&[("forward", "nobody"), PROOF], "forward"),
         (&[("vacation_days", "7"), ("stop", "yes")], "vacation"),
-        (&[("test-0", "verdict is"), ("reject", "No.")], "type"),
+        (&[("test-0", "verdict is spam"), ("reject", "No.")], "type"),
     ] {
         let answer = save(&mut ann, NEW, fields).await;
         assert!(answer.status == 422 && answer.text().contains(place), "{place}: {}", answer.text());

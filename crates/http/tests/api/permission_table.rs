@@ -153,6 +153,7 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/mailbox/{email}/messages/{uid}/attachment/{index}", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages/{uid}/raw", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages/{uid}/security", For::OwnerAnd(ViewMailbox), 200),
+    row("POST /api/v1/security/analyze", For::Tokens, 200).body("Subject: Hi\n\nHello.\n"),
     row("GET /api/v1/mailbox/{email}/search", For::OwnerAnd(ViewMailbox), 200).query("?q=minutes"),
     row(MESSAGES, For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),
@@ -203,6 +204,7 @@ const TABLE: &[Row] = &[
     row("PUT /api/v1/domains/{domain}", For::Holders(ManageDomains), 200).body(r#"{"description":"x"}"#),
     row("GET /api/v1/domains/{domain}/verify", For::Holders(ManageDomains), 200),
     row("GET /api/v1/domains/{domain}/dns", For::Holders(ManageDomains), 200),
+    row("GET /api/v1/domains/{domain}/security", For::Holders(ManageDomains), 200),
     row("GET /api/v1/domains/{domain}/dkim", For::Holders(ManageDomains), 200),
     row("POST /api/v1/domains/{domain}/dkim", For::Admins, 201).body(r#"{"algorithm":"ed25519-sha256"}"#),
     row("POST /api/v1/domains/{domain}/approve", For::Admins, 200),
@@ -414,7 +416,8 @@ impl TestSetup {
         if row.body.is_empty() {
             return self.app.send(request.body(Body::empty()).unwrap()).await;
         }
-        let request = request.header("content-type", "application/json");
+        let media_type = if row.body.starts_with('{') { "application/json" } else { "message/rfc822" };
+        let request = request.header("content-type", media_type);
         self.app.send(request.body(Body::from(numbered(row.body))).unwrap()).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Comparison, Condition, Rule, RuleAction, RuleSet, TextField, Vacation};
+use super::{Comparison, Condition, FraudVerdict, Rule, RuleAction, RuleSet, TextField, Vacation};
 use crate::{EmailAddress, FolderName, OneLine, Violations};
 
 /// A rule as a client wrote it.
@@ -160,11 +160,11 @@ fn checked_rule(owner: &EmailAddress, rule: RuleFields, place: &str, violations:
         let at = format!("{place}.match.all[{at}]");
         all_conditions.extend(kept(Condition::checked(fields), &at, violations));
     }
-    let about_spam = all_conditions.contains(&Condition::IsSpam);
+    let has_verdict = all_conditions.iter().any(|found| matches!(found, Condition::IsSpam | Condition::Fraud(_)));
     let mut all_actions = Vec::with_capacity(actions.len());
     for (at, fields) in actions.into_iter().enumerate() {
         let at = format!("{place}.actions[{at}]");
-        let action = RuleAction::checked(fields, owner).and_then(|action| action.allowed(about_spam));
+        let action = RuleAction::checked(fields, owner).and_then(|action| action.allowed(has_verdict));
         all_actions.extend(kept(action, &at, violations));
     }
     Some(Rule { name: name?, enabled, conditions: all_conditions, actions: all_actions })
@@ -214,7 +214,12 @@ impl Condition {
         match value {
             _ if op != "is" => wrong("op", "must be is"),
             ConditionValue::Text(text) if text == "spam" => Ok(Self::IsSpam),
-            _ => wrong("value", "must be spam"),
+            ConditionValue::Text(text) => FraudVerdict::ALL
+                .into_iter()
+                .find(|verdict| verdict.as_str() == text)
+                .map(Self::Fraud)
+                .ok_or(("value", "must be spam, suspicious or dangerous".to_owned())),
+            ConditionValue::Number(_) => wrong("value", "must be spam, suspicious or dangerous"),
         }
     }
 }
@@ -252,11 +257,11 @@ impl RuleAction {
         }
     }
 
-    /// The sender of junk is forged, and other servers would take this server for the origin of the junk.
-    fn allowed(self, about_spam: bool) -> Result<Self, Wrong> {
+    /// The sender of junk and fraud is forged, and other servers would take this server for its origin.
+    fn allowed(self, has_verdict: bool) -> Result<Self, Wrong> {
         match self {
-            Self::Forward(_) | Self::Reject(_) | Self::Vacation(_) if about_spam => {
-                wrong("type", "must be folder, flag or stop in a rule for spam")
+            Self::Forward(_) | Self::Reject(_) | Self::Vacation(_) if has_verdict => {
+                wrong("type", "must be folder, flag or stop in a rule with a verdict")
             }
             action => Ok(action),
         }
@@ -334,6 +339,7 @@ impl From<&Condition> for ConditionFields {
         match condition {
             Condition::Over(bytes) => of("size", "over", ConditionValue::Number(*bytes)),
             Condition::IsSpam => of("verdict", "is", ConditionValue::Text("spam".to_owned())),
+            Condition::Fraud(verdict) => of("verdict", "is", ConditionValue::Text(verdict.as_str().to_owned())),
             Condition::Text { field, comparison, value } => {
                 let op = match comparison {
                     Comparison::Contains => "contains",
@@ -419,6 +425,8 @@ mod tests {
             ("size", "is", ConditionValue::Number(1), "op"),
             ("size", "over", text("1"), "value"),
             ("verdict", "contains", text("spam"), "op"),
+            ("verdict", "is", text("clean"), "value"),
+            ("verdict", "is", ConditionValue::Number(1), "value"),
             ("verdict", "is", text("ham"), "value"),
         ] {
             let expected = format!("rules[0].match.all[0].{member}");
@@ -453,9 +461,11 @@ mod tests {
             let expected = format!("rules[0].actions[0].{member}");
             assert_eq!(fields(vec![rule(vec![], vec![action.clone()])]), [expected], "{action:?}");
         }
-        let spam = || vec![condition("verdict", "is", text("spam"))];
-        assert_eq!(fields(vec![rule(spam(), vec![forward("bob@b.example")])]), ["rules[0].actions[0].type"]);
-        assert!(RuleSet::check(&owner(), vec![rule(spam(), vec![stop()])]).is_ok());
+        for verdict in ["spam", "suspicious", "dangerous"] {
+            let about = || vec![condition("verdict", "is", text(verdict))];
+            assert_eq!(fields(vec![rule(about(), vec![forward("bob@b.example")])]), ["rules[0].actions[0].type"]);
+            assert!(RuleSet::check(&owner(), vec![rule(about(), vec![stop()])]).is_ok());
+        }
     }
 
     #[test]
@@ -484,8 +494,10 @@ mod tests {
             vacation,
             ActionFields { text: Some("No.".to_owned()), ..of("reject") },
         ];
-        let spam = rule(vec![condition("verdict", "is", text("spam"))], vec![stop()]);
-        let checked = RuleSet::check(&owner(), vec![rule(conditions, actions), spam]).unwrap();
+        let verdicts = ["spam", "suspicious", "dangerous"];
+        let about = verdicts.map(|verdict| condition("verdict", "is", text(verdict)));
+        let checked =
+            RuleSet::check(&owner(), vec![rule(conditions, actions), rule(about.into(), vec![stop()])]).unwrap();
         let again = checked.all().iter().map(RuleFields::from).collect();
         assert_eq!(RuleSet::check(&owner(), again).unwrap(), checked);
     }

@@ -49,6 +49,36 @@ pub enum Condition {
     Over(u64),
     /// The message is junk.
     IsSpam,
+    /// The security analysis found signs of fraud.
+    Fraud(FraudVerdict),
+}
+
+/// The verdicts of the security analysis that rules compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FraudVerdict {
+    /// `suspicious`, or worse.
+    Suspicious,
+    /// `dangerous`.
+    Dangerous,
+}
+
+impl FraudVerdict {
+    /// All verdicts.
+    pub const ALL: [Self; 2] = [Self::Suspicious, Self::Dangerous];
+
+    /// The name in rules and in a [`SecurityMark`](crate::SecurityMark).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspicious => "suspicious",
+            Self::Dangerous => "dangerous",
+        }
+    }
+
+    /// Returns the names of this verdict and of worse ones.
+    fn and_worse(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().skip_while(move |verdict| *verdict != self).map(Self::as_str)
+    }
 }
 
 /// A text of the header, or the recipient.
@@ -132,6 +162,12 @@ impl RuleSet {
         self.0.iter().any(|rule| rule.enabled && rule.conditions.iter().any(is_compared))
     }
 
+    /// Returns whether rules compare the verdict of the security analysis.
+    #[must_use]
+    pub fn compare_fraud(&self) -> bool {
+        self.0.iter().any(Rule::is_about_fraud)
+    }
+
     /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -144,5 +180,10 @@ impl Rule {
     #[must_use]
     pub fn is_about_spam(&self) -> bool {
         self.conditions.contains(&Condition::IsSpam)
+    }
+
+    /// Returns whether the rule is about signs of fraud.
+    fn is_about_fraud(&self) -> bool {
+        self.conditions.iter().any(|condition| matches!(condition, Condition::Fraud(_)))
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Comparison, Condition, Rule, RuleAction, RuleSet, TextField, Vacation};
-use crate::{EmailAddress, FolderName};
+use crate::{EmailAddress, FolderName, SecurityMark};
 
 /// A message, as far as rules compare it.
 pub trait RuleFacts {
@@ -87,6 +87,14 @@ impl Condition {
         match self {
             Self::Over(bytes) => message.size() > *bytes,
             Self::IsSpam => message.is_spam(),
+            Self::Fraud(verdict) => {
+                let found = |text: &String| SecurityMark::of_field(text).verdict;
+                message
+                    .texts(SecurityMark::FIELD)
+                    .iter()
+                    .map(found)
+                    .any(|found| verdict.and_worse().any(|name| name == found))
+            }
             Self::Text { field: TextField::Recipient, comparison, value } => {
                 is_recipient(message.recipient(), *comparison, value.trim())
             }
@@ -131,6 +139,7 @@ impl TextField {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FraudVerdict;
 
     #[derive(Default)]
     struct Message {
@@ -206,6 +215,50 @@ mod tests {
             (Condition::IsSpam, false),
         ] {
             assert_eq!(holds(condition.clone(), &message), expected, "{condition:?}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_the_first_word_of_its_field() {
+        let holds = |verdict, field: &str| {
+            let message = VerdictMessage(field.to_owned());
+            Condition::Fraud(verdict).holds(&message)
+        };
+        use FraudVerdict::{Dangerous, Suspicious};
+        for (field, is_suspicious, is_dangerous) in [
+            ("clean", false, false),
+            ("unknown", false, false),
+            ("suspicious (macros)", true, false),
+            ("dangerous", true, true),
+            ("dangerously (dangerous)", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((holds(Suspicious, field), holds(Dangerous, field)), (is_suspicious, is_dangerous), "{field}");
+        }
+    }
+
+    /// A message with a verdict of the security analysis.
+    struct VerdictMessage(String);
+
+    impl RuleFacts for VerdictMessage {
+        fn texts(&self, field: &str) -> Rc<[String]> {
+            if field == SecurityMark::FIELD { [self.0.clone()].into() } else { Rc::default() }
+        }
+
+        fn addresses(&self, _: &str) -> Rc<[String]> {
+            Rc::default()
+        }
+
+        fn size(&self) -> u64 {
+            0
+        }
+
+        fn is_spam(&self) -> bool {
+            false
+        }
+
+        fn recipient(&self) -> &str {
+            ""
         }
     }
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{Comparison, Condition, Rule, RuleAction, RuleSet, TextField, Vacation};
-use crate::EmailAddress;
+use crate::{EmailAddress, SecurityMark};
 
 /// The extensions that the script uses: RFC 5229, 5228, 5490, 5232, 3894, 5429 and 5230.
 const REQUIRE: &str = r#"require ["variables", "fileinto", "mailbox", "imap4flags", "copy", "reject", "vacation"];"#;
@@ -134,6 +134,10 @@ fn action_lines(action: &RuleAction, forwards: &[&EmailAddress], vacations: &[&V
 fn test(condition: &Condition) -> Option<String> {
     match condition {
         Condition::IsSpam => None,
+        Condition::Fraud(verdict) => {
+            let names: Vec<_> = verdict.and_worse().map(|name| quoted(&format!("{name}*"))).collect();
+            Some(format!("header :matches {} [{}]", quoted(SecurityMark::FIELD), names.join(", ")))
+        }
         Condition::Over(bytes) => Some(format!("size :over {}", (*bytes).min(MAX_SIZE))),
         Condition::Text { field, comparison, value } => {
             let names = match field {

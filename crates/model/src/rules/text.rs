@@ -2,7 +2,7 @@
 
 use std::str::{FromStr, Split};
 
-use super::{Comparison, Condition, Rule, RuleAction, RuleSet, TextField, Vacation};
+use super::{Comparison, Condition, FraudVerdict, Rule, RuleAction, RuleSet, TextField, Vacation};
 use crate::EmailAddress;
 
 /// The stored text is damaged.
@@ -47,6 +47,7 @@ impl Condition {
         match self {
             Self::Over(bytes) => line(text, &["if", "over", &bytes.to_string()]),
             Self::IsSpam => line(text, &["if", "spam"]),
+            Self::Fraud(verdict) => line(text, &["if", "fraud", verdict.as_str()]),
             Self::Text { field, comparison, value } => {
                 let comparison = match comparison {
                     Comparison::Contains => "contains",
@@ -140,6 +141,7 @@ impl Fields<'_> {
         let field = match self.next()?.as_str() {
             "over" => return Ok(Condition::Over(self.parsed()?)),
             "spam" => return Ok(Condition::IsSpam),
+            "fraud" => return Ok(Condition::Fraud(self.fraud_verdict()?)),
             "from" => TextField::From,
             "to" => TextField::To,
             "recipient" => TextField::Recipient,
@@ -153,6 +155,11 @@ impl Fields<'_> {
             _ => return Err(DamagedRules),
         };
         Ok(Condition::Text { field, comparison, value: self.next()? })
+    }
+
+    fn fraud_verdict(&mut self) -> Result<FraudVerdict, DamagedRules> {
+        let name = self.next()?;
+        FraudVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == name).ok_or(DamagedRules)
     }
 
     fn action(&mut self) -> Result<RuleAction, DamagedRules> {
@@ -195,6 +202,7 @@ mod tests {
         prop_oneof![
             any::<u64>().prop_map(Condition::Over),
             Just(Condition::IsSpam),
+            proptest::sample::select(FraudVerdict::ALL.to_vec()).prop_map(Condition::Fraud),
             text.prop_map(|(field, comparison, value)| Condition::Text { field, comparison, value }),
         ]
     }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use mailapi_backend::mime::beginning_of;
 use mailapi_backend::{FullMessage, MailboxError};
 use mailapi_events::{NewEvent, Received, ReceivedMessage, received};
-use mailapi_model::{EmailAddress, FolderName, Page, QueueId, ReceivedMail};
+use mailapi_model::{EmailAddress, FolderName, Page, QueueId, ReceivedMail, SecurityMark};
 use mailapi_store::WaitingMail;
 use tokio::time::{Instant, timeout_at};
 
@@ -65,6 +65,12 @@ impl Service {
             }
             Err(_) => None,
         };
+        let security = match &found {
+            Some((folder, message)) => {
+                timeout_at(end, self.found_signs(mail, folder, message)).await.unwrap_or_default()
+            }
+            None => None,
+        };
         let snippet = found.as_ref().map(|(_, message)| beginning_of(message)).unwrap_or_default();
         let message = found.as_ref().map(|(folder, message)| ReceivedMessage {
             folder: folder.as_str(),
@@ -75,10 +81,32 @@ impl Service {
             snippet: &snippet,
             size: message.summary.size,
             has_attachments: message.summary.has_attachments,
+            security: security.as_ref(),
         });
         let (queue_id, authentication) = (mail.queue_id.0.as_str(), mail.authentication.as_ref());
         let (mailbox, recipient) = (&mail.mailbox, mail.recipient.as_ref());
         received(Received { mailbox, recipient, queue_id, authentication, message }, *event_id)
+    }
+
+    /// Returns what the security analysis found; `None` if the message was not analyzed.
+    ///
+    /// The built-in server analyzes mail from outside when it arrives, and removes forged fields of it. In front of another
+    /// server, the message is analyzed here.
+    async fn found_signs(
+        &self,
+        mail: &ReceivedMail,
+        folder: &FolderName,
+        message: &FullMessage,
+    ) -> Option<SecurityMark> {
+        if mail.place.is_some() {
+            let (_, value) = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(SecurityMark::FIELD))?;
+            return mail.authentication.is_some().then(|| SecurityMark::of_field(value));
+        }
+        let found = self.analyze_received(&mail.mailbox, folder, message.summary.uid).await;
+        found.unwrap_or_else(|error| {
+            tracing::debug!(queue_id = %mail.queue_id, %error, "received message could not be analyzed for its event");
+            None
+        })
     }
 
     /// Returns the folder and the message; `None` unless it is certain which message it is.

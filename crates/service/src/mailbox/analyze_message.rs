@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use mailapi_backend::{FairPermits, FolderScope, MailboxError, OpenedMessage, SearchQuery, Shared};
-use mailapi_model::{Blob, Denied, EmailAddress, FolderName, Page};
-use mailapi_security::{OwnNames, SecurityReport, Surroundings, analyze};
+use mailapi_model::{Blob, ClientNetwork, Denied, EmailAddress, FolderName, Page, SecurityMark};
+use mailapi_security::{OwnNames, SecurityReport, Severity, Surroundings, analyze};
 
 use super::ReadError;
 use crate::cache::EpochCache;
@@ -45,7 +45,7 @@ impl From<MailboxError> for AnalyzeError {
 
 /// What all analyses share.
 pub(crate) struct Analyses {
-    permits: FairPermits<AnalyzedMailbox>,
+    permits: FairPermits<AnalysisClient>,
     own_names: EpochCache<(), Arc<OwnNames>>,
 }
 
@@ -55,15 +55,23 @@ impl Default for Analyses {
     }
 }
 
-/// The mailbox of a message. Mailboxes take turns.
-struct AnalyzedMailbox(EmailAddress);
+/// A client of the analysis. Clients take turns.
+#[derive(Clone, PartialEq)]
+enum AnalysisClient {
+    /// The mailbox that has the message, or whose token uploads it.
+    Mailbox(EmailAddress),
+    /// A token without a mailbox; `None` for the operator.
+    Token(Option<i64>),
+    /// A client that sends mail to this server, with all networks of its subscriber.
+    Stranger(String),
+}
 
-impl Shared for AnalyzedMailbox {
-    type Group = EmailAddress;
+impl Shared for AnalysisClient {
+    type Group = Self;
     type Member = ();
 
-    fn group(&self) -> EmailAddress {
-        self.0.clone()
+    fn group(&self) -> Self {
+        self.clone()
     }
 
     fn member(&self) {}
@@ -82,21 +90,77 @@ impl Service {
         uid: u32,
     ) -> Result<SecurityReport, AnalyzeError> {
         let reader = caller.grants.may_read(mailbox)?;
-        if !self.0.settings.security_analysis {
-            return Err(AnalyzeError::Off);
-        }
+        self.may_analyze()?;
         let address = self.existing(&reader).await?;
-        let _permit = self.0.analyses.permits.take(AnalyzedMailbox(address.clone())).await;
-        let opened = self.0.backend.mailboxes.open_raw(address, folder, uid).await?;
-        let message = self.buffered(address, opened).await?;
-        let surroundings =
-            Surroundings { own_names: self.own_names().await?, own_checker: self.0.settings.results_checker.clone() };
-        let analyzed = tokio::task::spawn_blocking(move || analyze(&message, &surroundings)).await;
-        let mut report = analyzed.map_err(unforeseen)?.map_err(Unavailable::Room)?;
+        let mut report = self.analyze_stored(address, folder, uid).await?;
         if let Some(author) = report.sender.address.clone() {
             report.note_contact(self.is_first_contact(address, &author, (folder, uid)).await);
         }
         Ok(report)
+    }
+
+    /// Looks for signs of fraud in a message that a caller uploads. No results in it count as our own.
+    ///
+    /// # Errors
+    /// [`AnalyzeError::Off`] and [`AnalyzeError::Unavailable`].
+    pub async fn analyze_upload(&self, caller: &Caller, message: Blob) -> Result<SecurityReport, AnalyzeError> {
+        self.may_analyze()?;
+        let client = match caller.grants.mailbox() {
+            Some(mailbox) => AnalysisClient::Mailbox(mailbox.clone()),
+            None => AnalysisClient::Token(caller.token_number()),
+        };
+        let _permit = self.0.analyses.permits.take(client).await;
+        Ok(self.analyzed(message, None).await?)
+    }
+
+    /// Looks for signs of fraud in a message that arrives from outside, in front of which are the results of this server.
+    pub(crate) async fn analyze_arriving(
+        &self,
+        client: &ClientNetwork,
+        message: Blob,
+        hostname: &str,
+    ) -> Result<SecurityMark, Unavailable> {
+        let _permit = self.0.analyses.permits.take(AnalysisClient::Stranger(client.subscriber())).await;
+        Ok(mark_of(&self.analyzed(message, Some(hostname.to_owned())).await?))
+    }
+
+    /// Looks for signs of fraud in a message that a mailbox received; `None` while the analysis is off.
+    pub(crate) async fn analyze_received(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<Option<SecurityMark>, AnalyzeError> {
+        if self.may_analyze().is_err() {
+            return Ok(None);
+        }
+        Ok(Some(mark_of(&self.analyze_stored(mailbox, folder, uid).await?)))
+    }
+
+    async fn analyze_stored(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<SecurityReport, AnalyzeError> {
+        let _permit = self.0.analyses.permits.take(AnalysisClient::Mailbox(mailbox.clone())).await;
+        let opened = self.0.backend.mailboxes.open_raw(mailbox, folder, uid).await?;
+        let message = self.buffered(mailbox, opened).await?;
+        Ok(self.analyzed(message, self.0.settings.results_checker.clone()).await?)
+    }
+
+    /// Returns whether the operator has switched the analysis on.
+    ///
+    /// # Errors
+    /// [`AnalyzeError::Off`].
+    pub fn may_analyze(&self) -> Result<(), AnalyzeError> {
+        if self.0.settings.security_analysis { Ok(()) } else { Err(AnalyzeError::Off) }
+    }
+
+    async fn analyzed(&self, message: Blob, own_checker: Option<String>) -> Result<SecurityReport, Unavailable> {
+        let surroundings = Surroundings { own_names: self.own_names().await?, own_checker };
+        let analyzed = tokio::task::spawn_blocking(move || analyze(&message, &surroundings)).await;
+        analyzed.map_err(unforeseen)?.map_err(Unavailable::Room)
     }
 
     async fn buffered(&self, mailbox: &EmailAddress, opened: OpenedMessage) -> Result<Blob, AnalyzeError> {
@@ -133,6 +197,13 @@ impl Service {
             false => (found.total <= LOOKED_THROUGH.into()).then_some(true),
         }
     }
+}
+
+/// Returns the verdict with the signs that count.
+fn mark_of(report: &SecurityReport) -> SecurityMark {
+    let counting = report.reasons.iter().map(|reason| reason.sign).filter(|sign| sign.severity() > Severity::Note);
+    let signs = counting.take(SecurityMark::MAX_SIGNS).map(|sign| sign.code().to_owned()).collect();
+    SecurityMark { verdict: report.verdict.as_str().to_owned(), signs }
 }
 
 fn unforeseen(error: tokio::task::JoinError) -> Unavailable {

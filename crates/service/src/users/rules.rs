@@ -1,6 +1,6 @@
 //! `GET` and `PUT /users/{email}/rules`.
 
-use mailapi_model::{Denied, EmailAddress, OwnRules, RuleFields, RuleSet};
+use mailapi_model::{Denied, EmailAddress, OwnRules, RuleFields, RuleSet, Violations};
 use mailapi_store::StoreError;
 
 use super::UserError;
@@ -42,6 +42,10 @@ impl Service {
     ) -> Result<RuleSet, UserError> {
         self.may_manage_rules(caller, email)?;
         let rules = RuleSet::check(email, rules)?;
+        if rules.compare_fraud() && !self.0.settings.security_analysis {
+            let message = "must have no verdict suspicious or dangerous while security.analysis is off";
+            return Err(Violations::of("rules", message).into());
+        }
         if !rules.is_empty() {
             self.0.backend.provisioning.check_rules(&rules)?;
         }

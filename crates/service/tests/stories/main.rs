@@ -7,6 +7,7 @@ mod directory;
 mod discarded;
 mod dns;
 mod events;
+mod fraud;
 mod greylist;
 mod inbound;
 mod log_in;

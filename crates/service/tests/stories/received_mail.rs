@@ -10,7 +10,7 @@ use mailapi_model::{
 };
 use mailapi_service::events::{After, EventQuery};
 use mailapi_service::mail::ArrivedMail;
-use mailapi_service::{Caller, Parts, Service};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_testkit::TestApp;
 use serde_json::{Value, json};
 
@@ -96,13 +96,43 @@ async fn mail_that_is_not_certainly_found_has_null_members() {
         let expected = json!({
             "mailbox": "ann@example.org", "domain": "example.org", "recipient": { "email": "lists@example.org" },
             "queue_id": queue_id, "folder": null, "uid": null, "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
-            "has_attachments": null, "authentication": null,
+            "has_attachments": null, "authentication": null, "security": null,
         });
         assert_eq!(events_of(&service, queue_id).await, [expected]);
     }
     let found = events_of(&service, "OTHER").await;
     assert_eq!((found.len(), &found[0]["snippet"]), (1, &json!("Hello")));
     assert!(events_of(&service, "ZOE").await.is_empty(), "it is no mailbox here");
+}
+
+#[tokio::test]
+async fn a_message_that_is_found_is_analyzed_for_its_event() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let message = "From: ann@examp1e.org\nMessage-ID: <1@x.example>\nReceived: by mx id Q1; Fri\n\nHello\n";
+    app.deliver("eve@example.net", "ann@example.org", message).await;
+    app.settle().await;
+    let log = Arc::new(Log::default());
+    let report = |queue_id: &str, place| ReceivedMail {
+        at: app.clock.now(),
+        mailbox: "ann@example.org".parse().unwrap(),
+        recipient: None,
+        queue_id: QueueId(queue_id.to_owned()),
+        header_id: Some("<1@x.example>".to_owned()),
+        place,
+        authentication: None,
+    };
+    *log.0.lock().unwrap() = vec![report("Q1", None), report("Q2", Some((FolderName::inbox(), 1)))];
+    let backend = Backend { delivery_feed: log.clone(), ..app.mail_server.backend() };
+    let settings = Settings { security_analysis: true, ..Settings::default() };
+    let service = Service::new(Parts { backend, settings, ..parts(&app) });
+    service.follow_once().await.unwrap();
+    complete(&service).await;
+    let found = events_of(&service, "Q1").await;
+    assert_eq!(found[0]["security"], json!({ "verdict": "dangerous", "signs": ["lookalike_sender"] }), "{found:?}");
+    // The built-in server has not checked it, so what the header says may be forged.
+    let unchecked = events_of(&service, "Q2").await;
+    assert_eq!((&unchecked[0]["uid"], &unchecked[0]["security"]), (&json!(1), &Value::Null), "{unchecked:?}");
 }
 
 #[tokio::test]

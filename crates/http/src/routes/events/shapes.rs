@@ -4,6 +4,7 @@ use utoipa::ToSchema;
 
 use crate::shape::{
     AuthenticationResultName, DkimAlgorithmName, DkimStateName, EventTypeName, Moment, RecipientKindName, RecordState,
+    SignCode, VerdictName,
 };
 
 /// An event, with the same bytes in every channel.
@@ -61,6 +62,8 @@ struct EventData {
     has_attachments: Option<bool>,
     /// With `message.received`: results of the checks; null if the mail was not checked.
     authentication: Option<EventAuthentication>,
+    /// With `message.received`: what the security analysis found; null if the message was not analyzed.
+    security: Option<EventSecurity>,
     /// With `message.*` about sent messages: reserved for tags of the message; empty.
     tags: Option<Vec<String>>,
     /// With `message.*` about sent messages: reserved for the sender's own values; empty.
@@ -260,6 +263,17 @@ struct EventAuthentication {
     dmarc: EventCheckedDomain,
     /// Whether the chain of forwarders is unbroken (RFC 8617).
     arc: EventCheckedChain,
+}
+
+/// What the security analysis found in received mail.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventSecurity {
+    /// What the signs mean together.
+    #[schema(value_type = VerdictName)]
+    verdict: String,
+    /// The signs that count, the most severe first; at most five.
+    signs: Vec<SignCode>,
 }
 
 /// The result of a check, and its domain.

@@ -19,7 +19,7 @@ use crate::state::HttpState;
 /// What was found in a message.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SecurityReport, example = json!({
-    "success": true, "uid": 1, "folder": "INBOX", "verdict": "suspicious", "score": 30, "partial": false,
+    "verdict": "suspicious", "score": 30, "partial": false,
     "reasons": [{
         "code": "link_shows_other_host", "severity": "medium",
         "text": "The text of a link names another site than the one it leads to.",
@@ -41,13 +41,7 @@ use crate::state::HttpState;
     "attachments": [],
     "content": { "hidden_text": 0, "remote_images": 0, "forms": 0 }
 }))]
-pub(crate) struct MessageAnalyzed {
-    /// Always true.
-    success: bool,
-    /// IMAP UID of the message.
-    uid: u32,
-    /// Folder name.
-    folder: String,
+pub(super) struct Report {
     /// What the reasons mean together.
     #[schema(value_type = VerdictName)]
     verdict: &'static str,
@@ -68,6 +62,22 @@ pub(crate) struct MessageAnalyzed {
     attachments: Vec<File>,
     /// What the bodies contain.
     content: Content,
+}
+
+/// What was found in a message of a mailbox.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageSecurity)]
+pub(crate) struct MessageAnalyzed {
+    /// Always true.
+    success: bool,
+    /// IMAP UID of the message.
+    #[schema(example = 1)]
+    uid: u32,
+    /// Folder name.
+    #[schema(example = "INBOX")]
+    folder: String,
+    #[serde(flatten)]
+    report: Report,
 }
 
 /// A sign of fraud.
@@ -247,6 +257,28 @@ impl From<AnalyzedFile> for File {
     }
 }
 
+impl From<SecurityReport> for Report {
+    fn from(report: SecurityReport) -> Self {
+        let SecurityReport { verdict, score, reasons, authentication, sender, links, files, content, is_partial } =
+            report;
+        Self {
+            verdict: verdict.as_str(),
+            score,
+            partial: is_partial,
+            reasons: reasons.into_iter().map(Into::into).collect(),
+            authentication: authentication.into(),
+            sender: sender.into(),
+            links: links.into_iter().map(Into::into).collect(),
+            attachments: files.into_iter().map(Into::into).collect(),
+            content: Content {
+                hidden_text: content.hidden_text,
+                remote_images: content.remote_images,
+                forms: content.forms,
+            },
+        }
+    }
+}
+
 documented_errors!(
     Errors,
     documented,
@@ -274,23 +306,5 @@ pub(crate) async fn analyze_message(
     let folder = folder_or_inbox(query.read()?.folder)?;
     let uid = path.uid();
     let report = state.service().analyze_message(&caller, &mailbox, &folder, uid).await?;
-    let SecurityReport { verdict, score, reasons, authentication, sender, links, files, content, is_partial } = report;
-    Ok(Json(MessageAnalyzed {
-        success: true,
-        uid,
-        folder: folder.as_str().to_owned(),
-        verdict: verdict.as_str(),
-        score,
-        partial: is_partial,
-        reasons: reasons.into_iter().map(Into::into).collect(),
-        authentication: authentication.into(),
-        sender: sender.into(),
-        links: links.into_iter().map(Into::into).collect(),
-        attachments: files.into_iter().map(Into::into).collect(),
-        content: Content {
-            hidden_text: content.hidden_text,
-            remote_images: content.remote_images,
-            forms: content.forms,
-        },
-    }))
+    Ok(Json(MessageAnalyzed { success: true, uid, folder: folder.as_str().to_owned(), report: report.into() }))
 }

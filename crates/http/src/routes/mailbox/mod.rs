@@ -2,6 +2,7 @@
 //! it in the path.
 
 mod analyze_message;
+mod analyze_upload;
 mod delete_draft;
 mod download_attachment;
 mod download_raw;
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> Routes {
         .routes(routes!(read_message::read_message))
         .routes(routes!(read_message::read_folder_message))
         .routes(routes!(analyze_message::analyze_message))
+        .routes(routes!(analyze_upload::analyze_upload))
         .routes(routes!(list_attachments::list_attachments))
         .routes(routes!(download_attachment::download_attachment))
         .routes(routes!(download_attachment::download_attachment_named))

@@ -1,4 +1,5 @@
 mod analyze_message;
+mod analyze_upload;
 mod delete_draft;
 mod download_attachment;
 mod download_raw;

@@ -83,6 +83,27 @@ async fn every_wrong_member_is_named() {
 }
 
 #[tokio::test]
+async fn signs_of_fraud_are_compared_where_they_are_looked_for() {
+    let rules = json!([{
+        "name": "Fraud", "enabled": true,
+        "match": { "all": [{ "field": "verdict", "op": "is", "value": "suspicious" }] },
+        "actions": [{ "type": "flag", "flag": "\\Flagged" }]
+    }]);
+    let off = App::with(|settings, _| settings.security_analysis = false).await;
+    off.domain("example.org").await;
+    let bob = off.user("bob@example.org").await;
+    assert_eq!(off.put(&bob, PATH, json!({ "rules": rules })).await.assert_invalid(), ["rules"]);
+    let (app, _, bob) = App::with_ann_and_bob().await;
+    if app.mail_server.backend().provisioning.looks_accounts_up() {
+        // Dovecot delivers before the analysis.
+        assert_eq!(app.put(&bob, PATH, json!({ "rules": rules })).await.assert_invalid(), ["rules"]);
+        return;
+    }
+    let shown = app.put(&bob, PATH, json!({ "rules": rules })).await.assert(StatusCode::OK);
+    assert_eq!(shown["rules"], rules);
+}
+
+#[tokio::test]
 async fn rules_are_shown_as_they_were_set() {
     let (app, _, bob) = App::with_ann_and_bob().await;
     if !applies_rules(&app) {

@@ -9,6 +9,7 @@ mod author;
 mod body_hash;
 mod dmarc;
 mod dnsbl;
+mod fraud;
 mod greylist;
 mod key_record;
 mod lookups;
@@ -128,7 +129,8 @@ impl JudgeInbound for Service {
                 if matches!(judgement.action, InboundAction::Defer(_)) {
                     return judgement;
                 }
-                self.filtered(judgement, client, &mail).await
+                let judgement = self.filtered(judgement, client, &mail).await;
+                self.with_verdict(judgement, client, &mail).await
             }
             Err(error) => {
                 // The message is accepted only if it can be read again.
@@ -147,7 +149,7 @@ impl Service {
             (DmarcAction::Junk | DmarcAction::Reject, _) => InboundAction::Junk,
         };
         let authentication = Some(results::summary(findings));
-        Judgement { action, authentication, fields: results::field(hostname, findings), own_fields: &[] }
+        Judgement { action, authentication, fields: results::field(hostname, findings), ..Judgement::unchecked() }
     }
 
     async fn findings(&self, client: IpAddr, mail: &InboundMail<'_>) -> io::Result<Findings> {

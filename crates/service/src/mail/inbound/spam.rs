@@ -23,7 +23,7 @@ impl Service {
     /// filter's repair.
     pub(super) async fn filtered(&self, mut judgement: Judgement, client: IpAddr, mail: &InboundMail<'_>) -> Judgement {
         let Some(rspamd) = self.0.rspamd.as_ref() else { return judgement };
-        judgement.own_fields = OWN_FIELDS;
+        judgement.own_fields.extend(OWN_FIELDS);
         match self.verdict(rspamd, client, mail).await {
             Ok(verdict) => {
                 tracing::info!(queue_id = %mail.queue_id, action = ?verdict.action, score = verdict.score, "spam check");

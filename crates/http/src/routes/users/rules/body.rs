@@ -53,7 +53,8 @@ request_body! {
         name: Option<String>,
         /// Comparison: `contains` or `is` for texts, `over` for `size`, `is` for `verdict`.
         op: RuleComparisonName,
-        /// Value to compare with, ignoring case: a text, the number of bytes for `size`, `spam` for `verdict`.
+        /// Value to compare with, ignoring case: a text, the number of bytes for `size`, `spam`, `suspicious` or
+        /// `dangerous` for `verdict`.
         value: String,
     }
 }

@@ -108,7 +108,8 @@ struct ConditionShown {
     /// Comparison.
     #[schema(value_type = RuleComparisonName)]
     op: String,
-    /// Value to compare with: a text, the number of bytes for `size`, `spam` for `verdict`.
+    /// Value to compare with: a text, the number of bytes for `size`, `spam`,
+    /// `suspicious` or `dangerous` for `verdict`.
     value: String,
 }
 
