@@ -1,0 +1,341 @@
+//! The crate dns-update: its clients, its records and its errors. What it does wrong is worked around here, and only here.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use dns_update::http::{HttpClient, HttpClientBuilder};
+use dns_update::providers::ovh::OvhEndpoint;
+use dns_update::providers::route53::Route53Config;
+use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error, MXRecord, SRVRecord};
+use mailapi_hosted_dns::{FailureKind, HostedAccount, HostedError};
+use mailapi_model::{RecordData, RecordKind};
+use serde_json::Value;
+
+use crate::change::WantedChange;
+
+/// Time limit of a request. The client for Route 53 takes none; the limits of a job bound its requests.
+const REQUEST_LIMIT: Option<Duration> = Some(Duration::from_secs(6));
+/// Some clients read only the first page of a list, which has as many records.
+const PAGE: usize = 100;
+/// Repetitions of a request that the provider limits, as in the library.
+const RETRIES: u32 = 3;
+
+/// A zone at a provider.
+pub(crate) struct HostedZone {
+    account: HostedAccount,
+    updater: DnsUpdater,
+    is_found: Cell<bool>,
+}
+
+impl HostedZone {
+    /// Makes the client of the account's provider. It connects later.
+    pub(crate) fn new(account: HostedAccount) -> Result<Self, HostedError> {
+        match updater(&account) {
+            Ok(updater) => Ok(Self { account, updater, is_found: Cell::new(false) }),
+            Err(error) => Err(HostedError::new(FailureKind::Invalid, &account.scrub(&error.to_string()))),
+        }
+    }
+
+    pub(crate) const fn account(&self) -> &HostedAccount {
+        &self.account
+    }
+
+    /// Returns the records of a name and type.
+    pub(crate) async fn list(&self, name: &str, kind: RecordKind) -> Result<Vec<RecordData>, HostedError> {
+        self.find().await?;
+        let listed = self.updater.list_rrset(name, record_type(kind), self.account.zone()).await;
+        let listed = listed.map_err(|error| self.failure(&error))?;
+        // The clients of Cloudflare and DNSimple ignore later pages, so that a longer list would look complete.
+        if listed.len() >= PAGE {
+            return Err(HostedError::new(FailureKind::Unsupported, "the name has too many records of the type"));
+        }
+        let read = |record| self.read(record).ok_or_else(|| {
+            HostedError::new(FailureKind::Unsupported, "the provider shows a record that cannot be read")
+        });
+        listed.into_iter().map(read).collect()
+    }
+
+    /// Replaces the records of a name and type.
+    pub(crate) async fn set(&self, change: &WantedChange) -> Result<(), HostedError> {
+        let records = change.after.iter().map(|record| self.written(record)).collect();
+        let kind = record_type(change.kind);
+        let written = self.updater.set_rrset(change.name.as_str(), kind, change.ttl, records, self.account.zone()).await;
+        written.map_err(|error| self.failure(&error))
+    }
+
+    /// Checks once that the account has the zone itself.
+    ///
+    /// The clients of Cloudflare and deSEC otherwise take the closest zone above it, whose records at these names nothing
+    /// uses. The client of deSEC does so after any error, and then takes 404 for a name without records.
+    async fn find(&self) -> Result<(), HostedError> {
+        if self.is_found.get() {
+            return Ok(());
+        }
+        let zone = self.account.zone();
+        let found = match self.account.provider().name {
+            "cloudflare" => {
+                let url = format!("https://api.cloudflare.com/client/v4/zones?name={zone}");
+                let listed = self.client("Bearer", "api_token").get(url).send_with_retry::<Value>(RETRIES).await;
+                listed.map(|answer| {
+                    let zones = answer["result"].as_array().into_iter().flatten();
+                    zones.into_iter().any(|found| found["name"].as_str() == Some(zone))
+                })
+            }
+            "desec" => {
+                let url = format!("https://desec.io/api/v1/domains/{zone}/");
+                match self.client("Token", "token").get(url).send_with_retry::<Value>(RETRIES).await {
+                    Ok(_) => Ok(true),
+                    Err(Error::NotFound) => Ok(false),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(true),
+        };
+        match found {
+            Ok(true) => {
+                self.is_found.set(true);
+                Ok(())
+            }
+            Ok(false) => Err(HostedError::new(FailureKind::NotFound, "the provider has no such zone in this account")),
+            Err(error) => Err(self.failure(&error)),
+        }
+    }
+
+    fn client(&self, scheme: &str, field: &str) -> HttpClient {
+        let token = self.account.credential(field).unwrap_or_default();
+        HttpClientBuilder::new()
+            .with_header("Authorization", format!("{scheme} {token}"))
+            .with_timeout(REQUEST_LIMIT)
+            .build()
+    }
+
+    /// Returns a record as the client of this provider writes it rightly.
+    fn written(&self, record: &RecordData) -> DnsRecord {
+        // Without final dots, because some clients compare with what Cloudflare and others return. `.` is the root.
+        match record {
+            RecordData::Cname(target) => DnsRecord::CNAME(target.clone()),
+            RecordData::Mx { preference, exchange } => {
+                DnsRecord::MX(MXRecord { exchange: exchange.clone(), priority: *preference })
+            }
+            RecordData::Srv { priority, weight, port, target } => {
+                let (priority, weight, port) = (*priority, *weight, *port);
+                DnsRecord::SRV(SRVRecord { target: target.clone(), priority, weight, port })
+            }
+            RecordData::Txt(_) => {
+                let text = record.joined_text().unwrap_or_default();
+                DnsRecord::TXT(match self.account.provider().name {
+                    // Puts the text between quotes as it is. The API itself splits long strings.
+                    "desec" => text.replace('\\', r"\\").replace('"', "\\\""),
+                    // Escape quotes, and no backslashes.
+                    "gandi" | "scaleway" => text.replace('\\', r"\\"),
+                    _ => text,
+                })
+            }
+        }
+    }
+
+    /// Returns a record of the library; `None` if it is none of ours.
+    fn read(&self, record: DnsRecord) -> Option<RecordData> {
+        let (kind, text) = match record {
+            DnsRecord::CNAME(target) => (RecordKind::Cname, absolute(&target)),
+            DnsRecord::MX(mx) => (RecordKind::Mx, format!("{} {}", mx.priority, absolute(&mx.exchange))),
+            DnsRecord::SRV(srv) => {
+                let target = absolute(&srv.target);
+                (RecordKind::Srv, format!("{} {} {} {target}", srv.priority, srv.weight, srv.port))
+            }
+            DnsRecord::TXT(text) => return Some(RecordData::text(&self.unquoted(text))),
+            _ => return None,
+        };
+        RecordData::parse(kind, &text).ok()
+    }
+
+    /// Removes the quotes of a text if the client leaves them there, as some users and APIs add them.
+    fn unquoted(&self, text: String) -> String {
+        let leaves_quotes = matches!(
+            self.account.provider().name,
+            "bunny" | "digitalocean" | "dnsimple" | "inwx" | "linode" | "netcup" | "ovh" | "porkbun"
+        );
+        let quoted = leaves_quotes.then(|| RecordData::parse(RecordKind::Txt, &text).ok()).flatten();
+        quoted.and_then(|quoted| quoted.joined_text()).unwrap_or(text)
+    }
+
+    fn failure(&self, error: &Error) -> HostedError {
+        // Credentials are removed before the message is cut.
+        HostedError::new(kind_of(error), &self.account.scrub(&error.to_string()))
+    }
+}
+
+/// Whether the library returns the record as it is. It reads `\195` in a text as `195`, so that other octets than printable
+/// ASCII are lost.
+pub(crate) fn can_be_expressed(record: &RecordData) -> bool {
+    match record {
+        RecordData::Txt(strings) => strings.iter().flatten().all(|octet| matches!(octet, b' '..=b'~')),
+        RecordData::Cname(_) | RecordData::Mx { .. } | RecordData::Srv { .. } => true,
+    }
+}
+
+fn updater(account: &HostedAccount) -> dns_update::Result<DnsUpdater> {
+    let optional = |name: &str| account.credential(name).map(str::to_owned);
+    // Required fields are there: the account was checked.
+    let field = |name: &str| optional(name).unwrap_or_default();
+    match account.provider().name {
+        "bunny" => DnsUpdater::new_bunny(field("api_key"), REQUEST_LIMIT),
+        "cloudflare" => DnsUpdater::new_cloudflare(field("api_token"), REQUEST_LIMIT),
+        "desec" => DnsUpdater::new_desec(field("token"), REQUEST_LIMIT),
+        "digitalocean" => DnsUpdater::new_digitalocean(field("api_token"), REQUEST_LIMIT),
+        "dnsimple" => DnsUpdater::new_dnsimple(field("api_token"), field("account_id"), REQUEST_LIMIT),
+        "gandi" => DnsUpdater::new_gandiv5(field("personal_access_token"), REQUEST_LIMIT),
+        "hetzner" => DnsUpdater::new_hetzner(field("api_token"), REQUEST_LIMIT),
+        "inwx" => DnsUpdater::new_inwx(field("username"), field("password"), false, REQUEST_LIMIT),
+        "ionos" => DnsUpdater::new_ionos(field("api_key"), REQUEST_LIMIT),
+        "linode" => DnsUpdater::new_linode(field("api_token"), REQUEST_LIMIT),
+        "netcup" => DnsUpdater::new_netcup(
+            field("customer_number"),
+            field("api_key"),
+            field("api_password"),
+            REQUEST_LIMIT,
+        ),
+        "ovh" => {
+            let endpoint: OvhEndpoint = optional("endpoint").as_deref().unwrap_or("ovh-eu").parse()?;
+            let (key, secret) = (field("application_key"), field("application_secret"));
+            DnsUpdater::new_ovh(key, secret, field("consumer_key"), endpoint, REQUEST_LIMIT)
+        }
+        "porkbun" => DnsUpdater::new_porkbun(field("api_key"), field("secret_api_key"), REQUEST_LIMIT),
+        "route53" => DnsUpdater::new_route53(Route53Config {
+            access_key_id: field("access_key_id"),
+            secret_access_key: field("secret_access_key"),
+            session_token: None,
+            region: optional("region"),
+            // Without it the client takes the first zone of the longest name, also a private one of the same name.
+            hosted_zone_id: optional("hosted_zone_id"),
+            private_zone_only: None,
+            endpoint: None,
+        }),
+        "scaleway" => DnsUpdater::new_scaleway(field("secret_key"), REQUEST_LIMIT),
+        "vultr" => DnsUpdater::new_vultr(field("api_key"), REQUEST_LIMIT),
+        other => Err(Error::Unsupported(format!("the provider {other} has no client"))),
+    }
+}
+
+const fn record_type(kind: RecordKind) -> DnsRecordType {
+    match kind {
+        RecordKind::Cname => DnsRecordType::CNAME,
+        RecordKind::Mx => DnsRecordType::MX,
+        RecordKind::Srv => DnsRecordType::SRV,
+        RecordKind::Txt => DnsRecordType::TXT,
+    }
+}
+
+/// Adds the final dot. Some clients remove it also from the root.
+fn absolute(host: &str) -> String {
+    format!("{}.", host.strip_suffix('.').unwrap_or(host))
+}
+
+fn kind_of(error: &Error) -> FailureKind {
+    match error {
+        Error::Unauthorized => FailureKind::Credentials,
+        Error::NotFound => FailureKind::NotFound,
+        Error::BadRequest => FailureKind::Refused,
+        Error::Unsupported(_) => FailureKind::Unsupported,
+        Error::InvalidRegion => FailureKind::Invalid,
+        Error::Api(text) => kind_of_text(text),
+        _ => FailureKind::Unanswered,
+    }
+}
+
+/// The library gives the status of an answer only as a part of a text.
+fn kind_of_text(text: &str) -> FailureKind {
+    let is_throttled = ["Throttling", "PriorRequestNotComplete"].iter().any(|code| text.contains(code));
+    let status = ["HTTP ", "Route53 API error: "].iter().find_map(|start| text.strip_prefix(start)?.get(..3)?.parse().ok());
+    let is_bad_request = text.starts_with("BadRequest") || text.starts_with("Route53 BadRequest");
+    match status.or(is_bad_request.then_some(400)) {
+        _ if is_throttled => FailureKind::Limited,
+        // Cloudflare's code for a token that has not the form of one.
+        Some(400) if text.contains("6111") => FailureKind::Credentials,
+        Some(401 | 403) => FailureKind::Credentials,
+        Some(404) => FailureKind::NotFound,
+        Some(429) => FailureKind::Limited,
+        Some(400..500) => FailureKind::Refused,
+        None if text.contains("zone found") || text.ends_with("not found") => FailureKind::NotFound,
+        _ => FailureKind::Unanswered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_hosted_dns::PROVIDERS;
+    use mailapi_model::Secret;
+
+    use super::*;
+
+    fn zone(provider: &str) -> HostedZone {
+        let info = mailapi_hosted_dns::provider(provider).unwrap();
+        let fields = info.fields.iter().filter(|field| field.is_required);
+        let fields = fields.map(|field| (field.name.to_owned(), Secret::new("canary-1".to_owned())));
+        HostedZone::new(HostedAccount::new(provider, fields, "example.org").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_provider_of_the_table_has_a_client() {
+        for provider in PROVIDERS {
+            assert_eq!(zone(provider.name).account().provider(), provider);
+        }
+    }
+
+    #[test]
+    fn a_region_and_an_endpoint_are_checked() {
+        for (provider, field) in [("route53", "region"), ("ovh", "endpoint")] {
+            let info = mailapi_hosted_dns::provider(provider).unwrap();
+            let fields = info.fields.iter().filter(|field| field.is_required).map(|field| field.name).chain([field]);
+            let fields = fields.map(|name| (name.to_owned(), Secret::new("Canary 1".to_owned())));
+            let account = HostedAccount::new(provider, fields, "example.org").unwrap();
+            let error = HostedZone::new(account).err().unwrap();
+            assert_eq!(error.kind, FailureKind::Invalid);
+            assert!(!error.message.contains("Canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn failures_have_kinds() {
+        for (error, kind) in [
+            (Error::Unauthorized, FailureKind::Credentials),
+            (Error::NotFound, FailureKind::NotFound),
+            (Error::Api("HTTP 403: {}".to_owned()), FailureKind::Credentials),
+            (Error::Api("HTTP 429".to_owned()), FailureKind::Limited),
+            (Error::Api("HTTP 409: x".to_owned()), FailureKind::Refused),
+            (Error::Api("HTTP 302".to_owned()), FailureKind::Unanswered),
+            (Error::Api("HTTP 502: x".to_owned()), FailureKind::Unanswered),
+            (Error::Api("BadRequest {}".to_owned()), FailureKind::Refused),
+            (Error::Api("BadRequest {\"code\":6111}".to_owned()), FailureKind::Credentials),
+            (Error::Api("Route53 BadRequest: x".to_owned()), FailureKind::Refused),
+            (Error::Api("Route53 API error: 403 Forbidden - x".to_owned()), FailureKind::Credentials),
+            (Error::Api("Route53 API error: 400 Bad Request - Throttling".to_owned()), FailureKind::Limited),
+            (Error::Api("Failed to send request to https://a: b".to_owned()), FailureKind::Unanswered),
+            (Error::Api("No suitable hosted zone found for name: a".to_owned()), FailureKind::NotFound),
+            (Error::Api("HTTP é1".to_owned()), FailureKind::Unanswered),
+            (Error::Serialize(String::new()), FailureKind::Unanswered),
+        ] {
+            assert_eq!(kind_of(&error), kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_read_with_and_without_final_dots() {
+        let mx = |exchange: &str| DnsRecord::MX(MXRecord { exchange: exchange.to_owned(), priority: 0 });
+        let zone = zone("cloudflare");
+        for (exchange, read) in [("MX.a", "0 mx.a."), ("mx.a.", "0 mx.a."), (".", "0 ."), ("", "0 .")] {
+            assert_eq!(zone.read(mx(exchange)).unwrap().to_string(), read);
+        }
+        assert_eq!(zone.read(mx("10 mx.a.")), None);
+    }
+
+    #[test]
+    fn texts_are_escaped_where_a_client_does_not() {
+        let text = RecordData::text(r#"a"b\c"#);
+        for (provider, expected) in [("desec", r#"a\"b\\c"#), ("gandi", r#"a"b\\c"#), ("cloudflare", r#"a"b\c"#)] {
+            assert_eq!(zone(provider).written(&text), DnsRecord::TXT(expected.to_owned()));
+        }
+        assert_eq!(zone("ovh").unquoted(r#""a" "b""#.to_owned()), "ab");
+        assert_eq!(zone("cloudflare").unquoted(r#""a" "b""#.to_owned()), r#""a" "b""#);
+    }
+}
