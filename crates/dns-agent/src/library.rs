@@ -49,9 +49,11 @@ impl HostedZone {
         if listed.len() >= PAGE {
             return Err(HostedError::new(FailureKind::Unsupported, "the name has too many records of the type"));
         }
-        let read = |record| self.read(record).ok_or_else(|| {
-            HostedError::new(FailureKind::Unsupported, "the provider shows a record that cannot be read")
-        });
+        let read = |record| {
+            self.read(record).ok_or_else(|| {
+                HostedError::new(FailureKind::Unsupported, "the provider shows a record that cannot be read")
+            })
+        };
         listed.into_iter().map(read).collect()
     }
 
@@ -59,7 +61,8 @@ impl HostedZone {
     pub(crate) async fn set(&self, change: &WantedChange) -> Result<(), HostedError> {
         let records = change.after.iter().map(|record| self.written(record)).collect();
         let kind = record_type(change.kind);
-        let written = self.updater.set_rrset(change.name.as_str(), kind, change.ttl, records, self.account.zone()).await;
+        let written =
+            self.updater.set_rrset(change.name.as_str(), kind, change.ttl, records, self.account.zone()).await;
         written.map_err(|error| self.failure(&error))
     }
 
@@ -189,12 +192,9 @@ fn updater(account: &HostedAccount) -> dns_update::Result<DnsUpdater> {
         "inwx" => DnsUpdater::new_inwx(field("username"), field("password"), false, REQUEST_LIMIT),
         "ionos" => DnsUpdater::new_ionos(field("api_key"), REQUEST_LIMIT),
         "linode" => DnsUpdater::new_linode(field("api_token"), REQUEST_LIMIT),
-        "netcup" => DnsUpdater::new_netcup(
-            field("customer_number"),
-            field("api_key"),
-            field("api_password"),
-            REQUEST_LIMIT,
-        ),
+        "netcup" => {
+            DnsUpdater::new_netcup(field("customer_number"), field("api_key"), field("api_password"), REQUEST_LIMIT)
+        }
         "ovh" => {
             let endpoint: OvhEndpoint = optional("endpoint").as_deref().unwrap_or("ovh-eu").parse()?;
             let (key, secret) = (field("application_key"), field("application_secret"));
@@ -246,7 +246,8 @@ fn kind_of(error: &Error) -> FailureKind {
 /// The library gives the status of an answer only as a part of a text.
 fn kind_of_text(text: &str) -> FailureKind {
     let is_throttled = ["Throttling", "PriorRequestNotComplete"].iter().any(|code| text.contains(code));
-    let status = ["HTTP ", "Route53 API error: "].iter().find_map(|start| text.strip_prefix(start)?.get(..3)?.parse().ok());
+    let status =
+        ["HTTP ", "Route53 API error: "].iter().find_map(|start| text.strip_prefix(start)?.get(..3)?.parse().ok());
     let is_bad_request = text.starts_with("BadRequest") || text.starts_with("Route53 BadRequest");
     match status.or(is_bad_request.then_some(400)) {
         _ if is_throttled => FailureKind::Limited,

@@ -103,7 +103,8 @@ impl HostedAccount {
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
         let given = self.credentials.values().map(|value| value.expose());
-        let mut values: Vec<String> = given.flat_map(|value| [value.clone(), value.escape_default().to_string()]).collect();
+        let mut values: Vec<String> =
+            given.flat_map(|value| [value.clone(), value.escape_default().to_string()]).collect();
         // A long value may contain a short one.
         values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
         values.retain(|value| value.len() >= MIN_SCRUBBED);
@@ -211,7 +212,8 @@ mod tests {
         fn a_scrubbed_text_has_no_secret(secret in "[ -~]{4,12}", before in ".{0,20}", after in ".{0,20}") {
             prop_assume!(secret.trim() == secret);
             let account = account("desec", &[("token", &secret)]).unwrap();
-            prop_assert!(!account.scrub(&format!("{before}{secret}{after}")).contains(&secret));
+            let scrubbed = account.scrub(&format!("{before}{secret}{after}"));
+            prop_assert!(!scrubbed.contains(&secret), "{}", scrubbed);
         }
     }
 }

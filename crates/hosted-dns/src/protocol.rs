@@ -342,7 +342,10 @@ mod tests {
             r#"{"result":"replaced"}"#,
             r#"{"result":"error","kind":"not_found","message":"no zone"}"#,
         ] {
-            assert_eq!(HostedAnswer::from_line(text.as_bytes(), RecordKind::Txt).unwrap().to_line(), format!("{text}\n"));
+            assert_eq!(
+                HostedAnswer::from_line(text.as_bytes(), RecordKind::Txt).unwrap().to_line(),
+                format!("{text}\n")
+            );
         }
     }
 
@@ -387,9 +390,8 @@ mod tests {
     }
 
     fn records() -> impl Strategy<Value = Vec<RecordData>> {
-        let text = prop::collection::vec(any::<u8>(), 0..300).prop_map(|octets| {
-            RecordData::Txt(octets.chunks(255).map(<[u8]>::to_vec).chain([Vec::new()]).collect())
-        });
+        let text = prop::collection::vec(any::<u8>(), 0..300)
+            .prop_map(|octets| RecordData::Txt(octets.chunks(255).map(<[u8]>::to_vec).chain([Vec::new()]).collect()));
         prop::collection::vec(text, 0..4)
     }
 

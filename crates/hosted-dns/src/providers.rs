@@ -54,7 +54,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
     read(
         "netcup",
         "netcup",
-        &[public("customer_number", "Customer number"), secret("api_key", "API key"), secret("api_password", "API password")],
+        &[
+            public("customer_number", "Customer number"),
+            secret("api_key", "API key"),
+            secret("api_password", "API password"),
+        ],
     ),
     read(
         "ovh",
@@ -119,7 +123,8 @@ mod tests {
 
     #[test]
     fn tests_run_three_providers() {
-        let tested: Vec<_> = PROVIDERS.iter().filter(|provider| provider.is_tested).map(|provider| provider.name).collect();
+        let tested: Vec<_> =
+            PROVIDERS.iter().filter(|provider| provider.is_tested).map(|provider| provider.name).collect();
         assert_eq!(tested, ["cloudflare", "desec", "route53"]);
         assert_eq!(provider("desec").map(|provider| provider.title), Some("deSEC"));
         assert_eq!(provider("rfc2136"), None);
