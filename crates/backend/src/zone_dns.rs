@@ -84,13 +84,19 @@ pub enum UpdateError {
     /// The server has no such zone, or accepts no updates.
     #[error("the name server does not serve the zone {0}, or accepts no updates of it")]
     NotServed(String),
+    /// The hosted provider does not accept the account, or the account may not do this.
+    #[error("the provider does not accept the credentials, or they may not change the zone: {0}")]
+    Credentials(String),
+    /// The hosted provider refuses the change, or limits the number of requests.
+    #[error("the provider refuses the change: {0}")]
+    Provider(String),
     /// Another answer.
     #[error("the name server answered {0}")]
     Other(String),
     /// An answer that claims success, without a valid signature.
     #[error("the answer of the name server has no valid signature, so it is unknown whether the records changed")]
     NotSigned,
-    /// The server did not answer.
-    #[error("the name server did not answer, so it is unknown whether the records changed: {0}")]
+    /// The server or provider did not answer.
+    #[error("there was no answer, so it is unknown whether the records changed: {0}")]
     Unanswered(String),
 }

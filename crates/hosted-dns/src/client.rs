@@ -1,6 +1,7 @@
 //! The program as a child of the server.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,7 +23,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub const PASSED_VARIABLES: [&str; 5] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 
 /// The program `mailapi-dns`, and how it is started.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AgentProgram {
     path: PathBuf,
     environment: Vec<(OsString, OsString)>,
@@ -43,6 +44,13 @@ struct RunningProgram {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+}
+
+/// The address of a proxy may have a password, so the environment is not shown.
+impl fmt::Debug for AgentProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentProgram").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl AgentProgram {
@@ -68,7 +76,7 @@ impl DnsAgent {
     /// [`FailureKind::Unanswered`] if the program cannot be started. Nothing was changed.
     pub async fn start(program: &AgentProgram, account: HostedAccount) -> Result<Self, HostedError> {
         let mut running = RunningProgram::start(program)
-            .map_err(|error| unanswered(&format!("the program for hosted DNS does not start: {error}")))?;
+            .map_err(|error| unanswered(&format!("{} does not start: {error}", program.path.display())))?;
         let line = account.to_line();
         match timeout(ANSWER_LIMIT, running.input.write_all(line.expose().as_bytes())).await {
             Ok(Ok(())) => Ok(Self { account, running: Some(running) }),

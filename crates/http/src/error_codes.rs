@@ -158,8 +158,8 @@ error_codes! {
     DnsZoneNotFound = "DNS_ZONE_NOT_FOUND", CONFLICT, "DNS has no zone of the domain, or no address of the name server.",
         "Register the domain, or check the setting `dns.servers`; see `message`.", "no";
     /// The name server does not accept the key or the change.
-    DnsRefused = "DNS_REFUSED", CONFLICT, "The name server refused.",
-        "See the reason in `message`; check the key, and what it may change.", "no";
+    DnsRefused = "DNS_REFUSED", CONFLICT, "The name server or provider refused.",
+        "See the reason in `message`; check the key or account, and what it may change.", "no";
     /// The user already has this permission on the domain.
     PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user already has this permission.",
         "Nothing to do.", "no";

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use mailapi_model::{Blob, Violations, shown_name};
+use mailapi_model::{Blob, Secret, Violations, shown_name};
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
@@ -428,6 +428,24 @@ impl Kind for CustomHeaders {
         };
         let pairs: Vec<_> = map.into_iter().filter_map(read).collect();
         (pairs.len() == count).then_some(pairs)
+    }
+}
+
+/// The fields of an account at a hosted provider. Values are secrets.
+pub(crate) struct CredentialFields;
+
+impl Kind for CredentialFields {
+    type Read = Vec<(String, Secret<String>)>;
+
+    fn schema(_: &mut Schemas) -> RefOr<Schema> {
+        let name = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[a-z0-9_]{1,40}$"));
+        let value = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(4096));
+        ObjectBuilder::new().property_names(Some(name.build())).additional_properties(Some(value)).into()
+    }
+
+    fn read(value: Value, place: &Place<'_>, violations: &mut Violations) -> Option<Self::Read> {
+        let pairs = <CustomHeaders as Kind>::read(value, place, violations)?;
+        Some(pairs.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
     }
 }
 

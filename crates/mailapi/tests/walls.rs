@@ -31,7 +31,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("archive", &["backend", "imap", "files", "model"]),
     ("console", &["http", "service", "model"]),
     ("http", &["service", "metrics", "tls", "proxy", "model"]),
-    ("service", &["backend", "rspamd", "security", "store", "webhooks", "metrics", "tls", "events", "model"]),
+    (
+        "service",
+        &["backend", "hosted-dns", "rspamd", "security", "store", "webhooks", "metrics", "tls", "events", "model"],
+    ),
+    ("hosted-dns", &["model"]),
+    ("dns-agent", &["hosted-dns", "model"]),
     ("rspamd", &["backend", "model"]),
     ("security", &["backend", "model"]),
     ("webhooks", &["backend", "tls", "model"]),
@@ -74,8 +79,12 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["proxy-header"], &["proxy"]),
     // In `events` JSON is the stored body of an event. In `backend` it is the form of a stored message structure, in
     // `backend-external` and `acme` that of a state on disk, and in `mailapi` that of log lines: not of a protocol. In
-    // `rspamd` it is the form of an answer.
-    (&["serde_json"], &["http", "events", "backend", "backend-external", "acme", "rspamd", "mailapi"]),
+    // `rspamd` it is the form of an answer, and in `hosted-dns` and `dns-agent` that of the lines between two processes.
+    (
+        &["serde_json"],
+        &["http", "events", "backend", "backend-external", "acme", "rspamd", "hosted-dns", "dns-agent", "mailapi"],
+    ),
+    (&["dns-update"], &["dns-agent"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 

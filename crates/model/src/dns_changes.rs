@@ -1,5 +1,6 @@
 //! Changes of the DNS records of a domain at its name servers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -58,13 +59,45 @@ impl TsigAlgorithm {
     }
 }
 
-/// The name server that takes changes of a domain's records, and the key for them.
+/// Who takes changes of a domain's records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DnsProvider {
+pub enum DnsProvider {
+    /// A name server, by dynamic updates (RFC 2136).
+    NameServer(UpdateServer),
+    /// A hosted provider, by its API.
+    Hosted(ProviderAccount),
+}
+
+impl DnsProvider {
+    /// The name of the way by dynamic updates.
+    pub const DYNAMIC_UPDATES: &str = "rfc2136";
+
+    /// Returns the name on the wire and in the database.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::NameServer(_) => Self::DYNAMIC_UPDATES,
+            Self::Hosted(account) => &account.provider,
+        }
+    }
+}
+
+/// A name server that takes changes, and the key for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateServer {
     /// The server: a host or an address, and its port.
     pub server: String,
     /// The key.
     pub key: TsigKey,
+}
+
+/// An account at a hosted provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderAccount {
+    /// The name of the provider.
+    pub provider: String,
+    /// The values by the names of their fields: printable ASCII.
+    pub credentials: BTreeMap<String, Secret<String>>,
 }
 
 /// A change that this server made, or may have made.

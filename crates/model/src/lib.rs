@@ -55,8 +55,8 @@ pub use delivery::{
     Reply, Scope, UnknownNoticeKind,
 };
 pub use dns_changes::{
-    ChangeState, DnsProvider, RecordedChange, SetChange, TsigAlgorithm, TsigKey, UnknownChangeState,
-    UnknownTsigAlgorithm,
+    ChangeState, DnsProvider, ProviderAccount, RecordedChange, SetChange, TsigAlgorithm, TsigKey, UnknownChangeState,
+    UnknownTsigAlgorithm, UpdateServer,
 };
 pub use domain::{DkimAlgorithm, DkimKey, DkimState, DkimSteps, Domain, DomainKey, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};

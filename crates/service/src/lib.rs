@@ -40,6 +40,7 @@ use tokio::sync::{Mutex, Notify};
 
 pub use caller::Caller;
 pub use error::Unavailable;
+pub use mailapi_hosted_dns::AgentProgram;
 pub use mailapi_metrics::Metrics;
 pub use pruning::ExpiringRows;
 pub use reconcile::Reconciled;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use mailapi_hosted_dns::AgentProgram;
 use mailapi_model::{DraftLimits, EmailAddress};
 use mailapi_webhooks::Trust;
 
@@ -49,6 +50,8 @@ pub struct Settings {
     pub login_addresses: usize,
     /// Whether only app passwords are accepted at IMAP and submission, and no longer the mailbox's password.
     pub require_app_passwords: bool,
+    /// The program that changes records at hosted DNS providers.
+    pub dns_agent: AgentProgram,
     /// Whether messages are analyzed for signs of fraud.
     pub security_analysis: bool,
     /// The name by which this installation signs the results of its checks of mail from outside (RFC 8601 section 2.5), if it
@@ -188,6 +191,7 @@ impl Default for Settings {
             login_lockout: 15 * MINUTE,
             login_addresses: 100_000,
             require_app_passwords: false,
+            dns_agent: AgentProgram::new("mailapi-dns", []),
             security_analysis: false,
             results_checker: Some("localhost".to_owned()),
             password_rounds: 5000,

@@ -50,6 +50,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 31, sql: include_str!("../migrations/sqlite/0031_senders_of_aliases.sql") },
     Migration { version: 32, sql: include_str!("../migrations/sqlite/0032_dns_changes.sql") },
     Migration { version: 33, sql: include_str!("../migrations/sqlite/0033_dkim_states.sql") },
+    Migration { version: 34, sql: include_str!("../migrations/sqlite/0034_hosted_dns.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -87,6 +88,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 31, sql: include_str!("../migrations/postgres/0031_senders_of_aliases.sql") },
     Migration { version: 32, sql: include_str!("../migrations/postgres/0032_dns_changes.sql") },
     Migration { version: 33, sql: include_str!("../migrations/postgres/0033_dkim_states.sql") },
+    Migration { version: 34, sql: include_str!("../migrations/postgres/0034_hosted_dns.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -3,10 +3,13 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use mailapi_http::HttpState;
-use mailapi_model::{ChangeState, DomainName, Page, RecordSet, RecordedChange, SecretText, TsigAlgorithm, Violations};
+use mailapi_model::{
+    ChangeState, DnsProvider, DomainName, Page, RecordSet, RecordedChange, SecretText, TsigAlgorithm, UpdateServer,
+    Violations,
+};
 use mailapi_service::domains::{
-    AppliedPlan, AttemptedChange, DnsPlan, PlanConflict, PlanOptions, PlannedChange, ProviderFields, PublishError,
-    ServerView,
+    AccountFields, AppliedPlan, AttemptedChange, CredentialField, DnsPlan, PROVIDERS, PlanConflict, PlanOptions,
+    PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerView,
 };
 
 use super::domains::{self, ADMINS, named};
@@ -34,12 +37,31 @@ struct PublishingPage {
     changes: Vec<Made>,
     pager: Pager,
     algorithms: [&'static str; TsigAlgorithm::ALL.len()],
+    hosted: &'static [ProviderInfo],
+    /// The hosted provider whose form is shown.
+    chosen: Option<&'static ProviderInfo>,
 }
 
-struct Provider {
-    server: String,
-    key_name: String,
-    algorithm: &'static str,
+enum Provider {
+    NameServer { server: String, key_name: String, algorithm: &'static str },
+    Hosted { title: &'static str },
+}
+
+impl From<DnsProvider> for Provider {
+    fn from(provider: DnsProvider) -> Self {
+        match provider {
+            DnsProvider::NameServer(UpdateServer { server, key }) => {
+                Self::NameServer { server, key_name: key.name, algorithm: key.algorithm.as_str() }
+            }
+            DnsProvider::Hosted(account) => {
+                Self::Hosted { title: provider_named(&account.provider).map_or("unknown provider", |info| info.title) }
+            }
+        }
+    }
+}
+
+fn provider_named(name: &str) -> Option<&'static ProviderInfo> {
+    PROVIDERS.iter().find(|info| info.name == name)
 }
 
 struct Plan {
@@ -155,11 +177,7 @@ pub(crate) async fn show(
         .call("POST /domains/{domain}/dns/apply", ADMINS)
         .call("POST /domains/{domain}/dns/rollback", ADMINS)
         .call("GET /domains/{domain}/dns/history", ADMINS);
-    let provider = provider.map(|provider| Provider {
-        server: provider.server,
-        key_name: provider.key.name,
-        algorithm: provider.key.algorithm.as_str(),
-    });
+    let provider = provider.map(Provider::from);
     render(&PublishingPage {
         frame,
         domain: domains::path_of(&name),
@@ -170,6 +188,8 @@ pub(crate) async fn show(
         changes: made(listed.items, query.text("offset").parse::<u64>().unwrap_or(0) == 0),
         pager,
         algorithms: TsigAlgorithm::ALL.map(TsigAlgorithm::as_str),
+        hosted: PROVIDERS,
+        chosen: provider_named(query.text("provider")),
     })
 }
 
@@ -259,7 +279,13 @@ pub(crate) async fn act(
     }
 }
 
-fn provider_in(fields: &Fields) -> Result<mailapi_model::DnsProvider, Violations> {
+fn provider_in(fields: &Fields) -> Result<DnsProvider, Violations> {
+    if let Some(info) = provider_named(fields.text("provider")) {
+        let value =
+            |field: &CredentialField| (field.name.to_owned(), SecretText::from(fields.text(field.name).to_owned()));
+        let credentials = info.fields.iter().map(value).collect();
+        return AccountFields { provider: info.name.to_owned(), credentials }.parse();
+    }
     let algorithm = fields.required::<TsigAlgorithm>("algorithm")?;
     ProviderFields {
         server: fields.text("server").to_owned(),

@@ -1,6 +1,8 @@
 //! Publishing the DNS records of a domain.
 
-use crate::support::{Browser, PROOF, ROOT, server, server_named};
+use mailapi_service::AgentProgram;
+
+use crate::support::{Browser, PROOF, ROOT, server, server_named, server_with};
 
 const PATH: &str = "/console/domains/a.example/dns";
 const SECRET: &str = "c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
@@ -78,6 +80,25 @@ async fn a_plan_that_cannot_be_made_says_why() {
     assert_eq!(root.post(PATH, &set).await.status, 303);
     app.dns.silence("a.example");
     let page = root.page(PATH).await;
-    assert!(page.contains("There is no plan.") && page.contains("Change the name server"), "{page}");
+    assert!(page.contains("There is no plan.") && page.contains("Use a name server"), "{page}");
     assert_eq!(root.get("/console/domains/nowhere.example/dns").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_hosted_provider_has_a_form_of_its_fields() {
+    let app = server_with(|settings| settings.dns_agent = AgentProgram::new("/nowhere/mailapi-dns", [])).await;
+    app.dns.set_zone("a.example", &["ns.a.example"]);
+    let mut root = Browser::of(&app, ROOT).await;
+    let page = root.page(PATH).await;
+    assert!(page.contains("Use a hosted provider") && !page.contains("secret_access_key"), "{page}");
+    let page = root.page(&format!("{PATH}?provider=route53")).await;
+    assert!(page.contains("name=\"secret_access_key\"") && page.contains("type=\"password\" required"), "{page}");
+    assert!(!page.contains("The tests of mailapi do not run"), "{page}");
+    assert!(root.page(&format!("{PATH}?provider=gandi")).await.contains("The tests of mailapi do not run"));
+    let account = [("act", "provider"), ("provider", "cloudflare"), ("api_token", "")];
+    assert_eq!(root.post(PATH, &account).await.status, 422);
+    let account = [("act", "provider"), ("provider", "cloudflare"), ("api_token", "canary-secret")];
+    let answer = root.post(PATH, &account).await;
+    assert_eq!(answer.status, 503, "the program is not installed: {}", answer.text());
+    assert!(!answer.text().contains("canary-secret"), "{}", answer.text());
 }

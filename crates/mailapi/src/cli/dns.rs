@@ -2,10 +2,14 @@
 
 use clap::{Args, Subcommand};
 use mailapi_http::{dns_applied_json, dns_changes_json, dns_plan_json, dns_rolled_back_json, domain_dns_json};
-use mailapi_model::{ChangeState, DomainName, RecordSet, RecordedChange, SetChange, TsigAlgorithm};
+use mailapi_model::{
+    ChangeState, DnsProvider, DomainName, RecordSet, RecordedChange, Secret, SetChange, TsigAlgorithm, UpdateServer,
+    Violations,
+};
 use mailapi_service::Service;
 use mailapi_service::domains::{
-    AppliedPlan, AttemptedChange, DnsPlan, PlanOptions, ProviderFields, Publication, ServerState, WantedRecord,
+    AccountFields, AppliedPlan, AttemptedChange, DnsPlan, PROVIDERS, PlanOptions, ProviderFields, ProviderInfo,
+    Publication, ServerState, WantedRecord,
 };
 
 use super::pages::every_page;
@@ -93,36 +97,45 @@ impl From<Options> for PlanOptions {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Manage the name servers that take changes of domains' records
+    /// Manage the name servers and hosted providers that take changes of domains' records
     #[command(subcommand)]
     Provider(ProviderCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProviderCommand {
-    /// Set the name server that takes changes of a domain's records (RFC 2136, TSIG)
+    /// List the providers, and what each one needs
+    List,
+    /// Set who takes changes of a domain's records: a name server (RFC 2136, TSIG) or a hosted provider
     ///
-    /// Asks for the secret of the key on a terminal; otherwise it is the first line of the standard input, in base64. The
-    /// server must accept the key; nothing is changed there.
+    /// Asks for secrets on a terminal; otherwise each is a line of the standard input, in the order of `dns provider list`.
+    /// The secret of a key is in base64. The server must accept the key, or the provider the account; nothing is changed
+    /// there.
     Set {
         /// The domain's name
         name: DomainName,
+        /// A hosted provider, such as cloudflare
+        #[arg(long, conflicts_with_all = ["server", "key_name", "algorithm"])]
+        provider: Option<String>,
+        /// A field of the hosted provider that is no secret; may be repeated
+        #[arg(long, value_name = "NAME=VALUE", requires = "provider")]
+        field: Vec<String>,
         /// The name server: a host or an address, with or without a port
-        #[arg(long)]
-        server: String,
+        #[arg(long, required_unless_present = "provider")]
+        server: Option<String>,
         /// The name of the key
-        #[arg(long, value_name = "NAME")]
-        key_name: String,
+        #[arg(long, value_name = "NAME", required_unless_present = "provider")]
+        key_name: Option<String>,
         /// hmac-sha256, hmac-sha384 or hmac-sha512
         #[arg(long, default_value_t = TsigAlgorithm::HmacSha256)]
         algorithm: TsigAlgorithm,
     },
-    /// Show the name server of a domain, without the secret
+    /// Show the provider of a domain, without secrets
     Show {
         /// The domain's name
         name: DomainName,
     },
-    /// Forget the name server of a domain; the published records stay
+    /// Forget the provider of a domain; the published records stay
     Remove {
         /// The domain's name
         name: DomainName,
@@ -132,29 +145,86 @@ pub(super) enum ProviderCommand {
 pub(super) async fn run(command: Command, config: &Config) -> Outcome {
     let Command::Provider(command) = command;
     wiring::with_service(config, Create::Nothing, async |service| match command {
-        ProviderCommand::Set { name, server, key_name, algorithm } => {
-            let secret = password::read_known("Secret of the key, in base64: ")?;
-            let fields = ProviderFields { server, key_name, algorithm: Some(algorithm), secret };
-            let provider = fields.parse().map_err(|violations| {
-                let texts =
-                    violations.all().iter().map(|violation| format!("{}: {}", violation.field, violation.message));
-                Failure::new(texts.collect::<Vec<_>>().join("; "))
-            })?;
+        ProviderCommand::List => print(&provider_list()),
+        ProviderCommand::Set { name, provider, field, server, key_name, algorithm } => {
+            let provider = match provider {
+                Some(provider) => hosted(provider, &field)?,
+                None => {
+                    let (server, key_name) = (server.unwrap_or_default(), key_name.unwrap_or_default());
+                    let secret = password::read_known("Secret of the key, in base64: ")?;
+                    let fields = ProviderFields { server, key_name, algorithm: Some(algorithm), secret };
+                    fields.parse().map_err(|violations| all_of(&violations))?
+                }
+            };
             service.set_dns_provider(&caller(), &name, provider).await.map_err(|error| about(&name, error))
         }
         ProviderCommand::Show { name } => {
             let provider = service.get_dns_provider(&caller(), &name).await.map_err(|error| about(&name, error))?;
-            print(&fields(&[
-                ("server", provider.server),
-                ("key name", provider.key.name),
-                ("algorithm", provider.key.algorithm.as_str().to_owned()),
-            ]))
+            print(&fields(&shown(&provider)))
         }
         ProviderCommand::Remove { name } => {
             service.remove_dns_provider(&caller(), &name).await.map_err(|error| about(&name, error))
         }
     })
     .await
+}
+
+/// Reads the account at a hosted provider.
+fn hosted(provider: String, given: &[String]) -> Outcome<DnsProvider> {
+    let unknown = || Failure::new(format!("{provider}: unknown provider; see `mailapi dns provider list`"));
+    let info = PROVIDERS.iter().find(|info| info.name == provider).ok_or_else(unknown)?;
+    let mut credentials = Vec::new();
+    for field in given {
+        let (name, value) =
+            field.split_once('=').ok_or_else(|| Failure::new(format!("{field}: must be NAME=VALUE")))?;
+        // Every user of the machine can list the arguments of commands.
+        if info.fields.iter().any(|field| field.name == name && field.is_secret) {
+            return Err(Failure::new(format!("{name}: is a secret, and is read from the standard input")));
+        }
+        credentials.push((name.to_owned(), Secret::new(value.to_owned())));
+    }
+    let secrets: Vec<_> = info.fields.iter().filter(|field| field.is_secret).collect();
+    let questions: Vec<_> = secrets.iter().map(|field| format!("{}: ", field.title)).collect();
+    let names = secrets.iter().map(|field| field.name.to_owned());
+    credentials.extend(names.zip(password::read_several(&questions)?));
+    AccountFields { provider, credentials }.parse().map_err(|violations| all_of(&violations))
+}
+
+fn all_of(violations: &Violations) -> Failure {
+    let texts = violations.all().iter().map(|violation| format!("{}: {}", violation.field, violation.message));
+    Failure::new(texts.collect::<Vec<_>>().join("; "))
+}
+
+fn provider_list() -> String {
+    let rows: Vec<_> = PROVIDERS.iter().map(provider_row).collect();
+    let server = ["rfc2136", "--server, --key-name, --algorithm", "secret", "yes"].map(ToOwned::to_owned);
+    table(["PROVIDER", "FIELDS", "SECRETS", "TESTED"], &[&[server], &rows[..]].concat())
+}
+
+fn provider_row(info: &ProviderInfo) -> [String; 4] {
+    let fields = |is_secret: bool| {
+        let fields = info.fields.iter().filter(|field| field.is_secret == is_secret);
+        let named =
+            fields.map(|field| if field.is_required { field.name.to_owned() } else { format!("[{}]", field.name) });
+        named.collect::<Vec<_>>().join(", ")
+    };
+    let tested = if info.is_tested { "yes" } else { "no" };
+    [info.name.to_owned(), fields(false), fields(true), tested.to_owned()]
+}
+
+/// Returns what is shown of a provider.
+fn shown(provider: &DnsProvider) -> Vec<(&str, String)> {
+    match provider {
+        DnsProvider::NameServer(UpdateServer { server, key }) => vec![
+            ("server", server.clone()),
+            ("key name", key.name.clone()),
+            ("algorithm", key.algorithm.as_str().to_owned()),
+        ],
+        DnsProvider::Hosted(account) => {
+            let title = PROVIDERS.iter().find(|info| info.name == account.provider).map_or("", |info| info.title);
+            vec![("provider", account.provider.clone()), ("name", title.to_owned())]
+        }
+    }
 }
 
 pub(super) async fn run_of_domain(service: &Service, dns: DomainDns) -> Outcome {

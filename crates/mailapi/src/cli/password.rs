@@ -30,6 +30,14 @@ pub(super) fn read_known(question: &str) -> Outcome<SecretText> {
     Ok(SecretText::new(rpassword::prompt_password(question)?))
 }
 
+/// Reads several secrets that exist: typed without echo on a terminal, otherwise one in each line of the standard input.
+pub(super) fn read_several(questions: &[String]) -> Outcome<Vec<SecretText>> {
+    if !std::io::stdin().is_terminal() {
+        return lines(std::io::stdin(), questions.len());
+    }
+    questions.iter().map(|question| Ok(SecretText::new(rpassword::prompt_password(question)?))).collect()
+}
+
 /// Reads the first line of a file.
 pub(super) fn read_file(file: &InputFile) -> Outcome<SecretText> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));
@@ -37,15 +45,22 @@ pub(super) fn read_file(file: &InputFile) -> Outcome<SecretText> {
 }
 
 fn first_line(input: impl Read) -> Outcome<SecretText> {
+    let mut first = lines(input, 1)?;
+    first.pop().ok_or_else(|| Failure::new("there is no password in the first line"))
+}
+
+/// Reads the first lines, none of which is empty.
+fn lines(input: impl Read, count: usize) -> Outcome<Vec<SecretText>> {
     let mut bytes = Vec::new();
     input.take(MOST_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::new("the password is not UTF-8"))?;
-    let line = text.split('\n').next().unwrap_or_default();
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    if line.is_empty() {
-        return Err(Failure::new("there is no password in the first line"));
+    let stripped = |line: &str| line.strip_suffix('\r').unwrap_or(line).to_owned();
+    let lines: Vec<_> = text.split('\n').map(stripped).take(count).take_while(|line| !line.is_empty()).collect();
+    match (lines.len(), count) {
+        (found, wanted) if found == wanted => Ok(lines.into_iter().map(SecretText::new).collect()),
+        (_, 1) => Err(Failure::new("there is no password in the first line")),
+        (found, wanted) => Err(Failure::new(format!("the input has {found} of {wanted} lines with a secret"))),
     }
-    Ok(SecretText::new(line.to_owned()))
 }
 
 #[cfg(test)]
@@ -60,5 +75,8 @@ mod tests {
         for input in [&b" two words "[..], b" two words \n", b" two words \r\nmore"] {
             assert_eq!(first_line(input).unwrap().expose(), " two words ");
         }
+        let several = lines(&b"one\r\ntwo\nthree"[..], 2).unwrap();
+        assert_eq!(several.iter().map(SecretText::expose).collect::<Vec<_>>(), ["one", "two"]);
+        assert!(lines(&b"one\n\ntwo"[..], 2).is_err());
     }
 }

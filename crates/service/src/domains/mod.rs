@@ -31,8 +31,8 @@ pub use dns::{DnsSetup, Publication, WantedRecord};
 pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
 pub use posture::{DomainPosture, DomainProtection, ProtectionLevel};
 pub use publishing::{
-    AppliedPlan, AttemptedChange, ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange, ProviderFields,
-    PublishError, ServerState, ServerView,
+    AccountFields, AppliedPlan, AttemptedChange, ChangeAction, CredentialField, DnsPlan, PROVIDERS, PlanConflict,
+    PlanOptions, PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerState, ServerView,
 };
 pub(crate) use verify::decisive_spf;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mailapi_backend::ZoneDns as _;
 use mailapi_model::{
     Clock as _, DkimAlgorithm, DkimState, DnsProvider, DomainName, RecordKind, Secret, TsigAlgorithm, TsigKey,
+    UpdateServer,
 };
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventQuery};
@@ -188,7 +189,7 @@ async fn old_keys_of_both_algorithms_are_replaced_alone() {
     assert_eq!(watched.keys().await, [(Ed25519, DkimState::Active), (Rsa2048, DkimState::Active)]);
     let secret = Secret::new(b"secret".to_vec());
     let key = TsigKey { name: "mailapi".to_owned(), algorithm: TsigAlgorithm::HmacSha256, secret };
-    let provider = DnsProvider { server: "192.0.2.53".to_owned(), key };
+    let provider = DnsProvider::NameServer(UpdateServer { server: "192.0.2.53".to_owned(), key });
     watched.app.store.dns_providers().set(&watched.name, &provider).await.unwrap();
     watched.check_after(DAY * 89).await;
     assert_eq!(watched.keys().await.len(), 3, "the key of the domain is 90 days old, the other one is not");

@@ -69,7 +69,7 @@ impl<'a> Row<'a> {
     }
 
     /// Names the column by position only: its value may be secret.
-    fn odd(&self, what: &str) -> StoreError {
+    pub(crate) fn odd(&self, what: &str) -> StoreError {
         StoreError::unexpected(format!("column {} of a row {what}", self.taken))
     }
 

@@ -1,6 +1,6 @@
 use mailapi_model::{
-    ChangeState, DnsProvider, DomainName, RecordData, RecordKind, RecordSet, RecordedChange, Secret, SetChange,
-    TsigAlgorithm, TsigKey,
+    ChangeState, DnsProvider, DomainName, ProviderAccount, RecordData, RecordKind, RecordSet, RecordedChange, Secret,
+    SetChange, TsigAlgorithm, TsigKey, UpdateServer,
 };
 use mailapi_store::{DomainDeleted, Store, StoreError};
 
@@ -43,14 +43,20 @@ async fn a_domain_has_one_provider_which_ends_with_it() {
             algorithm: TsigAlgorithm::HmacSha512,
             secret: Secret::new(vec![0, 255, 7]),
         };
-        let provider = DnsProvider { server: "ns.example.org:53".to_owned(), key };
+        let provider =
+            DnsProvider::NameServer(UpdateServer { server: "ns.example.org:53".to_owned(), key: key.clone() });
         assert_eq!(providers.set(&name, &provider).await, Err(StoreError::Reference), "no such domain");
         add_domain(store).await;
         assert_eq!(providers.get(&name).await, Ok(None));
         providers.set(&name, &provider).await.unwrap();
-        let other = DnsProvider { server: "192.0.2.1:53".to_owned(), ..provider };
-        providers.set(&name, &other).await.unwrap();
-        assert_eq!(providers.get(&name).await, Ok(Some(other.clone())));
+        let secret = |value: &str| Secret::new(value.to_owned());
+        let credentials = [("api_token".to_owned(), secret("a=b c")), ("key".to_owned(), secret("x"))].into();
+        let hosted = DnsProvider::Hosted(ProviderAccount { provider: "cloudflare".to_owned(), credentials });
+        let other = DnsProvider::NameServer(UpdateServer { server: "192.0.2.1:53".to_owned(), key });
+        for next in [hosted, other.clone()] {
+            providers.set(&name, &next).await.unwrap();
+            assert_eq!(providers.get(&name).await, Ok(Some(next)));
+        }
         assert_eq!((providers.delete(&name).await, providers.delete(&name).await), (Ok(true), Ok(false)));
         providers.set(&name, &other).await.unwrap();
         begun(store, "p", 1).await;

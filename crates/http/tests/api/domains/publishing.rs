@@ -2,6 +2,8 @@
 
 use axum::http::StatusCode;
 use mailapi_backend::UpdateError;
+use mailapi_model::{DnsProvider, ProviderAccount, Secret};
+use mailapi_service::AgentProgram;
 use serde_json::{Value, json};
 
 use crate::support::App;
@@ -70,7 +72,7 @@ async fn a_provider_is_checked_before_it_is_set_and_keeps_its_secret() {
     app.dns.refuse_key(None);
     let expected = json!({
         "success": true, "domain": "example.org", "provider": "rfc2136", "server": "192.0.2.53:5353",
-        "key_name": "mailapi", "algorithm": "hmac-sha512"
+        "key_name": "mailapi", "algorithm": "hmac-sha512", "credentials": {}
     });
     assert_eq!(app.put(&app.admin, path, good).await.assert(StatusCode::OK), expected);
     assert_eq!(app.get(&app.admin, path).await.assert(StatusCode::OK), expected);
@@ -78,6 +80,57 @@ async fn a_provider_is_checked_before_it_is_set_and_keeps_its_secret() {
     app.delete(&app.admin, path).await.assert_error(404, "DNS_PROVIDER_NOT_FOUND");
     let kinds = app.get(&app.admin, "/dns/providers").await.assert(StatusCode::OK);
     assert_eq!(kinds["providers"][0]["fields"][3]["secret"], json!(true));
+}
+
+#[tokio::test]
+async fn an_account_at_a_hosted_provider_has_its_fields() {
+    let app = App::with(|settings, _| settings.dns_agent = AgentProgram::new("/nowhere/mailapi-dns", [])).await;
+    app.domain("example.org").await;
+    app.dns.set_zone("example.org", &["ns.example.org"]);
+    let path = "/domains/example.org/dns/provider";
+    let region = json!({ "access_key_id": "AKIDEXAMPLE", "secret_access_key": "canary-secret", "zone": "x" });
+    for (body, fields) in [
+        (json!({}), vec!["server", "key_name", "secret"]),
+        (json!({ "provider": "rfc2136", "server": "a" }), vec!["key_name", "secret"]),
+        (json!({ "provider": "nowhere", "credentials": {} }), vec!["provider"]),
+        (json!({ "provider": "cloudflare" }), vec!["credentials"]),
+        (json!({ "provider": "cloudflare", "credentials": { "api_token": 1 } }), vec!["credentials.api_token"]),
+        (json!({ "provider": "cloudflare", "credentials": {} }), vec!["credentials.api_token"]),
+        (json!({ "provider": "route53", "credentials": region }), vec!["credentials"]),
+        (json!({ "provider": "cloudflare", "credentials": { "api_token": "a\nb" } }), vec!["credentials"]),
+    ] {
+        let refused = app.put(&app.admin, path, body.clone()).await;
+        assert!(!String::from_utf8_lossy(&refused.bytes).contains("canary-secret"));
+        assert_eq!(refused.assert_invalid(), fields, "{body}");
+    }
+    // The program is not installed here.
+    let good = json!({ "provider": "cloudflare", "credentials": { "api_token": "canary-secret" } });
+    let refused = app.put(&app.admin, path, good).await.assert_error(503, "DNS_UNAVAILABLE");
+    assert!(refused.contains("mailapi-dns does not start") && !refused.contains("canary-secret"), "{refused}");
+    app.get(&app.admin, path).await.assert_error(404, "DNS_PROVIDER_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn the_secrets_of_an_account_are_not_shown() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    let secret = |value: &str| Secret::new(value.to_owned());
+    let credentials = [
+        ("access_key_id".to_owned(), secret("AKIDEXAMPLE")),
+        ("secret_access_key".to_owned(), secret("canary-secret")),
+    ];
+    let account = ProviderAccount { provider: "route53".to_owned(), credentials: credentials.into() };
+    app.store.dns_providers().set(&"example.org".parse().unwrap(), &DnsProvider::Hosted(account)).await.unwrap();
+    let shown = app.get(&app.admin, "/domains/example.org/dns/provider").await.assert(StatusCode::OK);
+    let expected = json!({
+        "success": true, "domain": "example.org", "provider": "route53", "server": null, "key_name": null,
+        "algorithm": null, "credentials": { "access_key_id": "AKIDEXAMPLE" }
+    });
+    assert_eq!(shown, expected);
+    let kinds = app.get(&app.admin, "/dns/providers").await.assert(StatusCode::OK);
+    let route53 = kinds["providers"].as_array().unwrap().iter().find(|kind| kind["name"] == "route53").unwrap();
+    let secrets = route53["fields"].as_array().unwrap().iter().filter(|field| field["secret"] == true);
+    assert_eq!(secrets.map(|field| field["name"].clone()).collect::<Vec<_>>(), ["secret_access_key"]);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod primary;
 mod propagation;
 mod provider;
 mod rollback;
+mod zone_writer;
 
 use mailapi_backend::{DnsError, UpdateError};
 use mailapi_model::Denied;
@@ -16,9 +17,10 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use apply::{AppliedPlan, AttemptedChange};
+pub use mailapi_hosted_dns::{CredentialField, PROVIDERS, ProviderInfo};
 pub use plan::{ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange};
 pub use propagation::{ServerState, ServerView};
-pub use provider::ProviderFields;
+pub use provider::{AccountFields, ProviderFields};
 pub(super) use {primary::DNS_PORT, propagation::state_of};
 
 /// Why the records of a domain are not planned, changed or changed back.
@@ -39,10 +41,10 @@ pub enum PublishError {
     /// No zone, or no name server of it, was found for the domain.
     #[error("the zone of the domain was not found: {0}")]
     NoZone(DnsError),
-    /// The name server that takes changes does not answer questions about the domain.
-    #[error("the name server that takes changes does not answer: {0}")]
+    /// The name server or provider that takes changes does not answer questions about the domain.
+    #[error("the provider of the domain does not answer: {0}")]
     Unanswered(DnsError),
-    /// The name server does not accept the key, or a check before the changes failed.
+    /// The provider does not accept the key, or a check before the changes failed.
     #[error(transparent)]
     Refused(#[from] UpdateError),
 }

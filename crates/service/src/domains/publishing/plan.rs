@@ -131,7 +131,15 @@ impl Service {
     /// Returns the name server that takes changes of the domain's records.
     pub(super) async fn primary_of(&self, name: &DomainName) -> Result<Primary<'_>, PublishError> {
         let provider = self.provider_of(name).await?;
-        Primary::of(self.0.zone_dns.as_ref(), name, provider).await
+        self.primary_at(name, provider).await
+    }
+
+    pub(super) async fn primary_at(
+        &self,
+        name: &DomainName,
+        provider: DnsProvider,
+    ) -> Result<Primary<'_>, PublishError> {
+        Primary::of(self.0.zone_dns.as_ref(), &self.0.settings.dns_agent, name, provider).await
     }
 
     pub(super) async fn plan_at(

@@ -1,25 +1,26 @@
-//! The name server that takes the changes of a domain, and the zone that it serves.
+//! The zone of a domain, and the name server or hosted provider that takes its changes.
 
 use std::net::{IpAddr, SocketAddr};
 
 use async_trait::async_trait;
 use mailapi_backend::{Dns, DnsError, DnsZone, MailExchange, ServiceLocation, UpdateError, ZoneDns};
-use mailapi_model::{DnsProvider, DomainName, RecordData, RecordKind, RecordSet, SetChange, TsigKey};
+use mailapi_hosted_dns::AgentProgram;
+use mailapi_model::{DnsProvider, DomainName, RecordData, RecordKind, RecordSet, SetChange, UpdateServer};
 
 use super::PublishError;
+use super::zone_writer::ZoneWriter;
 
 /// The port of name servers.
 pub(in crate::domains) const DNS_PORT: u16 = 53;
 
-/// The name server that takes changes.
+/// The zone of a domain, and where its records are changed.
 pub(super) struct Primary<'a> {
     zone_dns: &'a dyn ZoneDns,
     pub(super) zone: DnsZone,
-    pub(super) address: SocketAddr,
-    key: TsigKey,
+    writer: ZoneWriter<'a>,
 }
 
-/// What the server has of a name and type, wildcards left out.
+/// What there is of a name and type, wildcards left out.
 pub(super) enum Current {
     Records(RecordSet),
     /// The name is an alias of this host.
@@ -27,15 +28,22 @@ pub(super) enum Current {
 }
 
 impl<'a> Primary<'a> {
-    /// Finds the zone of a domain and the server.
+    /// Finds the zone of a domain and its provider.
     pub(super) async fn of(
         zone_dns: &'a dyn ZoneDns,
+        program: &AgentProgram,
         domain: &DomainName,
         provider: DnsProvider,
     ) -> Result<Self, PublishError> {
         let zone = zone_dns.zone_of(domain.as_str()).await.map_err(PublishError::NoZone)?;
-        let address = address_of(zone_dns, &provider.server).await.map_err(PublishError::Unanswered)?;
-        Ok(Self { zone_dns, zone, address, key: provider.key })
+        let writer = match provider {
+            DnsProvider::NameServer(UpdateServer { server, key }) => {
+                let address = address_of(zone_dns, &server).await.map_err(PublishError::Unanswered)?;
+                ZoneWriter::Server { zone_dns, address, key }
+            }
+            DnsProvider::Hosted(account) => ZoneWriter::hosted(program, &account, &zone.apex).await?,
+        };
+        Ok(Self { zone_dns, zone, writer })
     }
 
     /// Whether a name is in the zone.
@@ -45,12 +53,12 @@ impl<'a> Primary<'a> {
     }
 
     pub(super) async fn records(&self, name: &str, kind: RecordKind) -> Result<RecordSet, DnsError> {
-        Ok(self.zone_dns.records_at(self.address, name, kind).await?.set)
+        Ok(self.writer.records(name, kind).await?.set)
     }
 
     /// Returns the records of a name itself. A wildcard also answers for it, and its records are not in the way of changes.
     pub(super) async fn current(&self, name: &str, kind: RecordKind) -> Result<Current, PublishError> {
-        let found = self.zone_dns.records_at(self.address, name, kind).await.map_err(PublishError::Unanswered)?;
+        let found = self.writer.records(name, kind).await.map_err(PublishError::Unanswered)?;
         if let Some(target) = found.alias {
             let alias = RecordSet { ttl: 0, records: vec![RecordData::Cname(target.clone())] };
             if self.has_itself(name, RecordKind::Cname, &alias).await? {
@@ -72,8 +80,11 @@ impl<'a> Primary<'a> {
         Ok(None)
     }
 
-    /// Asks by an update that changes nothing.
+    /// Asks by an update that changes nothing. A hosted provider shows the names themselves.
     async fn has_itself(&self, name: &str, kind: RecordKind, set: &RecordSet) -> Result<bool, PublishError> {
+        if matches!(self.writer, ZoneWriter::Hosted(_)) {
+            return Ok(true);
+        }
         match self.replace(&self.change(name, kind, set.clone(), set.clone())).await {
             Ok(()) => Ok(true),
             Err(UpdateError::Moved) => Ok(false),
@@ -81,7 +92,7 @@ impl<'a> Primary<'a> {
         }
     }
 
-    /// Checks the key by an update that changes nothing.
+    /// Checks the key by an update that changes nothing. Of a hosted provider, it shows only that the account may read.
     pub(super) async fn accepts_the_key(&self, domain: &DomainName) -> Result<(), UpdateError> {
         let name = format!("_mailapi-check.{domain}");
         self.replace(&self.change(&name, RecordKind::Txt, RecordSet::default(), RecordSet::default())).await
@@ -92,14 +103,15 @@ impl<'a> Primary<'a> {
     }
 
     pub(super) async fn replace(&self, change: &SetChange) -> Result<(), UpdateError> {
-        self.zone_dns.replace(self.address, &self.key, change).await
+        self.writer.replace(change).await
     }
 
     /// Returns the addresses of a name server of the zone, each with its port. The server that takes changes may have
     /// another port.
     pub(super) async fn addresses_of(&self, server: &str) -> Result<Vec<SocketAddr>, DnsError> {
         let at = |address: IpAddr| {
-            if address == self.address.ip() { self.address } else { SocketAddr::new(address, DNS_PORT) }
+            let primary = self.writer.address().filter(|primary| primary.ip() == address);
+            primary.unwrap_or(SocketAddr::new(address, DNS_PORT))
         };
         Ok(self.zone_dns.addresses_of(server).await?.into_iter().map(at).collect())
     }
@@ -122,7 +134,7 @@ async fn address_of(zone_dns: &dyn ZoneDns, server: &str) -> Result<SocketAddr, 
     Ok(SocketAddr::new(*first, port))
 }
 
-/// Answers from the server that takes changes for the names of its zone, and from the resolver for all others.
+/// Answers from where changes are made for the names of its zone, and from the resolver for all others.
 pub(super) struct PrimaryDns<'a> {
     pub(super) primary: &'a Primary<'a>,
     pub(super) resolver: &'a dyn Dns,

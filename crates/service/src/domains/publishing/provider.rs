@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mailapi_model::{DnsProvider, DomainName, Secret, SecretText, TsigAlgorithm, TsigKey, Violations};
+use mailapi_hosted_dns::{HostedAccount, InvalidAccount};
+use mailapi_model::{
+    DnsProvider, DomainName, ProviderAccount, Secret, SecretText, TsigAlgorithm, TsigKey, UpdateServer, Violations,
+};
 use mailapi_store::StoreError;
 
 use super::PublishError;
-use super::primary::Primary;
 use crate::caller::audit;
 use crate::dns_names::is_name;
 use crate::domains::DomainError;
@@ -54,7 +56,36 @@ impl ProviderFields {
             violations.add("secret", "must be the secret of the key in base64");
         }
         let key = TsigKey { name, algorithm, secret: Secret::new(secret) };
-        violations.or(Some(DnsProvider { server, key }))
+        violations.or(Some(DnsProvider::NameServer(UpdateServer { server, key })))
+    }
+}
+
+/// The account at a hosted provider, as given.
+#[derive(Debug)]
+pub struct AccountFields {
+    /// The name of the provider.
+    pub provider: String,
+    /// The values by the names of their fields.
+    pub credentials: Vec<(String, SecretText)>,
+}
+
+impl AccountFields {
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// The first violation, in the members `provider` and `credentials`.
+    pub fn parse(self) -> Result<DnsProvider, Violations> {
+        let Self { provider, credentials } = self;
+        // The zone is found later.
+        let checked = HostedAccount::new(&provider, credentials.clone(), "example.org");
+        let wrong = |field: &str, message: String| Violations::of(field, message);
+        let account = checked.map_err(|error| match error {
+            InvalidAccount::UnknownProvider => wrong("provider", "must be one of GET /dns/providers".to_owned()),
+            InvalidAccount::MissingField(name) => wrong(&format!("credentials.{name}"), "is required".to_owned()),
+            other => wrong("credentials", format!("are no account of this provider: {other}")),
+        })?;
+        let credentials = account.credentials().clone();
+        Ok(DnsProvider::Hosted(ProviderAccount { provider, credentials }))
     }
 }
 
@@ -71,14 +102,18 @@ impl Service {
     ) -> Result<(), PublishError> {
         caller.grants.admin()?;
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        let primary = Primary::of(self.0.zone_dns.as_ref(), name, provider.clone()).await?;
+        let primary = self.primary_at(name, provider.clone()).await?;
         primary.accepts_the_key(name).await?;
         self.0.store.dns_providers().set(name, &provider).await.map_err(|error| match error {
             // The domain was deleted meanwhile.
             StoreError::Reference => DomainError::NotFound.into(),
             error => PublishError::from(error),
         })?;
-        audit!(caller, domain = %name, server = provider.server, key = provider.key.name, "DNS provider set");
+        let server = match &provider {
+            DnsProvider::NameServer(server) => Some(&server.server),
+            DnsProvider::Hosted(_) => None,
+        };
+        audit!(caller, domain = %name, provider = provider.name(), server, "DNS provider set");
         Ok(())
     }
 

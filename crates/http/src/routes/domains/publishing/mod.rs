@@ -37,10 +37,9 @@ impl From<PublishError> for ApiError {
             PublishError::Unavailable(error) => error.into(),
             PublishError::NoProvider => ErrorCode::DnsProviderNotFound.into(),
             PublishError::PlanChanged => ErrorCode::DnsPlanChanged.into(),
-            PublishError::Refused(ref refusal) => Self::new(
-                ErrorCode::DnsRefused,
-                format!("The name server did not take the key or the change: {refusal}."),
-            ),
+            PublishError::Refused(ref refusal) => {
+                Self::new(ErrorCode::DnsRefused, format!("The provider did not take the key or the change: {refusal}."))
+            }
             PublishError::NoZone(DnsError::NoSuchName) | PublishError::Unanswered(DnsError::NoSuchName) => {
                 Self::new(ErrorCode::DnsZoneNotFound, format!("Nothing was changed: {error}."))
             }

@@ -1,65 +1,129 @@
 //! `GET`, `PUT` and `DELETE /domains/{domain}/dns/provider`.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
-use mailapi_model::{DnsProvider, DomainName};
-use mailapi_service::domains::ProviderFields;
+use mailapi_model::{DnsProvider, DomainName, ProviderAccount, UpdateServer, Violations};
+use mailapi_service::domains::{AccountFields, PROVIDERS, ProviderFields};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::shape::{KeyNameText, KeySecretText, NameServerText, TsigAlgorithmName};
+use super::shape::{KeyNameText, KeySecretText, NameServerText, ProviderNameText, TsigAlgorithmName};
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::JsonBody;
 use crate::path::PathParameters;
-use crate::request_body::request_body;
+use crate::request_body::{CredentialFields, request_body};
 use crate::routes::domains::domain_in;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The name server that takes changes of a domain's records.
+/// Who takes changes of a domain's records.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DnsProvider, example = json!({
     "success": true, "domain": "example.test", "provider": "rfc2136", "server": "ns1.example.test", "key_name": "mailapi",
-    "algorithm": "hmac-sha256"
+    "algorithm": "hmac-sha256", "credentials": {}
 }))]
 pub(crate) struct ProviderRecord {
     /// Always true.
     success: bool,
     /// Domain name.
     domain: String,
-    /// Always `rfc2136`.
-    provider: &'static str,
-    /// The server: a host or an address, with or without a port.
-    server: String,
-    /// Name of the key.
-    key_name: String,
-    /// Algorithm of the key.
-    #[schema(value_type = TsigAlgorithmName)]
-    algorithm: &'static str,
+    /// `rfc2136`, or the name of a hosted provider.
+    provider: String,
+    /// The server: a host or an address, with or without a port. Null for a hosted provider.
+    #[schema(required)]
+    server: Option<String>,
+    /// Name of the key. Null for a hosted provider.
+    #[schema(required)]
+    key_name: Option<String>,
+    /// Algorithm of the key. Null for a hosted provider.
+    #[schema(required, value_type = Option<TsigAlgorithmName>)]
+    algorithm: Option<&'static str>,
+    /// The account at a hosted provider, without its secrets.
+    credentials: BTreeMap<String, String>,
 }
 
 impl ProviderRecord {
     fn new(domain: &DomainName, provider: DnsProvider) -> Self {
-        let DnsProvider { server, key } = provider;
-        let (provider, algorithm) = ("rfc2136", key.algorithm.as_str());
-        Self { success: true, domain: domain.shown().to_owned(), provider, server, key_name: key.name, algorithm }
+        let (domain, name) = (domain.shown().to_owned(), provider.name().to_owned());
+        let empty = Self {
+            success: true,
+            domain,
+            provider: name,
+            server: None,
+            key_name: None,
+            algorithm: None,
+            credentials: BTreeMap::new(),
+        };
+        match provider {
+            DnsProvider::NameServer(UpdateServer { server, key }) => Self {
+                server: Some(server),
+                key_name: Some(key.name),
+                algorithm: Some(key.algorithm.as_str()),
+                ..empty
+            },
+            DnsProvider::Hosted(account) => Self { credentials: shown_fields(&account), ..empty },
+        }
     }
 }
 
+/// Returns the fields of an account that are no secrets.
+fn shown_fields(account: &ProviderAccount) -> BTreeMap<String, String> {
+    let info = PROVIDERS.iter().find(|info| info.name == account.provider);
+    let is_shown =
+        |name: &str| info.is_some_and(|info| info.fields.iter().any(|field| field.name == name && !field.is_secret));
+    let fields = account.credentials.iter().filter(|(name, _)| is_shown(name));
+    fields.map(|(name, value)| (name.clone(), value.expose().clone())).collect()
+}
+
 request_body! {
-    /// The name server that takes changes, and its key.
+    /// Who takes changes: a name server with its key, or an account at a hosted provider.
     pub(crate) struct SetDnsProvider as "SetDnsProvider" {
-        /// The server: a host or an address, with or without a port.
-        server: NameServerText,
-        /// Name of the key.
-        key_name: KeyNameText,
-        /// Algorithm of the key; `hmac-sha256` by default.
+        /// `rfc2136` (default), or the name of a hosted provider.
+        provider: Option<ProviderNameText>,
+        /// With `rfc2136`: the server, a host or an address, with or without a port.
+        server: Option<NameServerText>,
+        /// With `rfc2136`: name of the key.
+        key_name: Option<KeyNameText>,
+        /// With `rfc2136`: algorithm of the key; `hmac-sha256` by default.
         algorithm: Option<TsigAlgorithmName>,
-        /// Secret of the key, in base64. It is stored, and never returned.
-        secret: KeySecretText,
+        /// With `rfc2136`: secret of the key, in base64. It is stored, and never returned.
+        secret: Option<KeySecretText>,
+        /// With a hosted provider: its fields, as `GET /dns/providers` lists them. They are stored, and the secret ones are
+        /// never returned.
+        credentials: Option<CredentialFields>,
     }
     example { "server": "ns1.example.test", "key_name": "mailapi", "secret": "c2VjcmV0IG9mIGFuIGV4YW1wbGU=" }
+}
+
+/// A member that only dynamic updates need is missing.
+const FOR_UPDATES: &str = "is required for rfc2136";
+
+impl SetDnsProvider {
+    /// Returns the provider.
+    fn checked(self) -> Result<DnsProvider, Violations> {
+        let Self { provider, server, key_name, algorithm, secret, credentials } = self;
+        if let Some(provider) = provider.filter(|name| name != DnsProvider::DYNAMIC_UPDATES) {
+            let credentials =
+                credentials.ok_or_else(|| Violations::of("credentials", "is required for a hosted provider"))?;
+            return AccountFields { provider, credentials }.parse();
+        }
+        let mut violations = Violations::none();
+        let mut given = |field: &str, value: Option<String>| {
+            if value.is_none() {
+                violations.add(field, FOR_UPDATES);
+            }
+            value.unwrap_or_default()
+        };
+        let (server, key_name) = (given("server", server), given("key_name", key_name));
+        if secret.is_none() {
+            violations.add("secret", FOR_UPDATES);
+        }
+        let secret = violations.or(secret)?;
+        ProviderFields { server, key_name, algorithm, secret }.parse()
+    }
 }
 
 /// The provider was removed.
@@ -81,7 +145,7 @@ documented_errors!(
 
 /// Get the DNS provider of a domain
 ///
-/// For admins. Returns the name server that takes changes of the domain's records. The secret is not returned.
+/// For admins. Returns who takes changes of the domain's records, without secrets.
 #[utoipa::path(get, path = "/domains/{domain}/dns/provider", tag = "domains", operation_id = "get_dns_provider",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     responses((status = 200, description = "The provider.", body = ProviderRecord), Errors))]
@@ -97,8 +161,8 @@ pub(crate) async fn get(
 
 /// Set the DNS provider of a domain
 ///
-/// For admins. The name server must accept the key (`DNS_REFUSED` otherwise); nothing is changed there. From then on,
-/// `/domains/{domain}/dns/plan` says which records need a change.
+/// For admins. The name server must accept the key, or the hosted provider the account (`DNS_REFUSED` otherwise); nothing is
+/// changed there. From then on, `/domains/{domain}/dns/plan` says which records need a change.
 #[utoipa::path(put, path = "/domains/{domain}/dns/provider", tag = "domains", operation_id = "set_dns_provider",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     request_body = SetDnsProvider,
@@ -110,8 +174,7 @@ pub(crate) async fn set(
     body: JsonBody<SetDnsProvider>,
 ) -> Result<Json<ProviderRecord>, ApiError> {
     let name = domain_in(&path, &caller)?;
-    let SetDnsProvider { server, key_name, algorithm, secret } = body.read()?;
-    let provider = ProviderFields { server, key_name, algorithm, secret }.parse()?;
+    let provider = body.read()?.checked()?;
     let (service, domain, set) = (state.service().clone(), name.clone(), provider.clone());
     to_the_end(async move { service.set_dns_provider(&caller, &name, set).await }).await??;
     Ok(Json(ProviderRecord::new(&domain, provider)))

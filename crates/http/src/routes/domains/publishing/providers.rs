@@ -1,5 +1,7 @@
 //! `GET /dns/providers`.
 
+use mailapi_model::DnsProvider;
+use mailapi_service::domains::{CredentialField, PROVIDERS, ProviderInfo};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,7 +13,7 @@ use crate::error::{ApiError, documented_errors};
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "success": true, "providers": [{
-        "name": "rfc2136", "description": "Dynamic updates with a TSIG key (RFC 2136, RFC 8945).",
+        "name": "rfc2136", "description": "Dynamic updates with a TSIG key (RFC 2136, RFC 8945).", "tested": true,
         "fields": [{ "name": "secret", "required": true, "secret": true, "description": "Secret of the key, in base64." }]
     }]
 }))]
@@ -19,7 +21,7 @@ pub(crate) struct DnsProviders {
     /// Always true.
     success: bool,
     /// The providers.
-    providers: [DnsProviderKind; 1],
+    providers: Vec<DnsProviderKind>,
 }
 
 /// A way to change DNS records.
@@ -29,8 +31,10 @@ struct DnsProviderKind {
     name: &'static str,
     /// What it is.
     description: &'static str,
-    /// Members of `PUT /domains/{domain}/dns/provider`.
-    fields: [DnsProviderField; 4],
+    /// Whether the tests of mailapi run it against name servers, or against an imitation of the provider's API.
+    tested: bool,
+    /// Members of `PUT /domains/{domain}/dns/provider` for `rfc2136`, and of its `credentials` for hosted providers.
+    fields: Vec<DnsProviderField>,
 }
 
 /// A member that a provider takes.
@@ -50,16 +54,33 @@ const fn field(name: &'static str, required: bool, secret: bool, description: &'
     DnsProviderField { name, required, secret, description }
 }
 
-const RFC_2136: DnsProviderKind = DnsProviderKind {
-    name: "rfc2136",
-    description: "Dynamic updates with a TSIG key (RFC 2136, RFC 8945), as BIND, Knot and PowerDNS take them.",
-    fields: [
-        field("server", true, false, "The name server that takes updates: a host or an address, port 53 by default."),
-        field("key_name", true, false, "Name of the key."),
-        field("algorithm", false, false, "hmac-sha256 (default), hmac-sha384 or hmac-sha512."),
-        field("secret", true, true, "Secret of the key, in base64."),
-    ],
-};
+fn dynamic_updates() -> DnsProviderKind {
+    DnsProviderKind {
+        name: DnsProvider::DYNAMIC_UPDATES,
+        description: "Dynamic updates with a TSIG key (RFC 2136, RFC 8945), as BIND, Knot and PowerDNS take them.",
+        tested: true,
+        fields: vec![
+            field(
+                "server",
+                true,
+                false,
+                "The name server that takes updates: a host or an address, port 53 by default.",
+            ),
+            field("key_name", true, false, "Name of the key."),
+            field("algorithm", false, false, "hmac-sha256 (default), hmac-sha384 or hmac-sha512."),
+            field("secret", true, true, "Secret of the key, in base64."),
+        ],
+    }
+}
+
+impl From<&ProviderInfo> for DnsProviderKind {
+    fn from(info: &ProviderInfo) -> Self {
+        let fields = info.fields.iter().map(|CredentialField { name, title, is_secret, is_required }| {
+            field(name, *is_required, *is_secret, title)
+        });
+        Self { name: info.name, description: info.title, tested: info.is_tested, fields: fields.collect() }
+    }
+}
 
 documented_errors!(Errors, documented, [AccessDenied]);
 
@@ -69,5 +90,6 @@ documented_errors!(Errors, documented, [AccessDenied]);
 #[utoipa::path(get, path = "/dns/providers", tag = "domains", operation_id = "list_dns_providers",
     responses((status = 200, description = "The providers.", body = DnsProviders), Errors))]
 pub(crate) async fn list(AdminCaller(_): AdminCaller) -> Result<Json<DnsProviders>, ApiError> {
-    Ok(Json(DnsProviders { success: true, providers: [RFC_2136] }))
+    let hosted = PROVIDERS.iter().map(DnsProviderKind::from);
+    Ok(Json(DnsProviders { success: true, providers: [dynamic_updates()].into_iter().chain(hosted).collect() }))
 }

@@ -83,6 +83,8 @@ macro_rules! described {
 described! {
     /// A host or an address, with or without a port.
     NameServerText => String: r"^[A-Za-z0-9.:\[\]-]{1,253}$";
+    /// Name of a provider, as `GET /dns/providers` lists it.
+    ProviderNameText => String: r"^[a-z0-9_]{1,40}$";
     /// Name of a TSIG key.
     KeyNameText => String: r"^[A-Za-z0-9]([A-Za-z0-9-]{0,60}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,60}[A-Za-z0-9])?){0,2}$";
     /// Secret of a TSIG key, in base64.
