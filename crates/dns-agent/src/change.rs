@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_hosted_dns::{ANSWER_LIMIT, FailureKind, HostedError};
+use mailapi_hosted_dns::{ANSWER_LIMIT, FailureKind, HostedError, HostedRecords};
 use mailapi_model::{RecordData, RecordKind};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -31,7 +31,7 @@ pub(crate) struct WantedChange {
 }
 
 /// Returns the records of a name and type.
-pub(crate) async fn list(zone: &HostedZone, name: &str, kind: RecordKind) -> Result<Vec<RecordData>, HostedError> {
+pub(crate) async fn list(zone: &HostedZone, name: &str, kind: RecordKind) -> Result<HostedRecords, HostedError> {
     timeout(LIST_LIMIT, zone.list(name, kind)).await.unwrap_or_else(|_| {
         Err(unanswered("the provider gave no answer in time, or asks for a long pause between requests"))
     })
@@ -45,7 +45,7 @@ pub(crate) async fn replace(zone: &HostedZone, change: &WantedChange) -> Result<
     if !change.before.iter().chain(&change.after).all(can_be_expressed) {
         return Err(HostedError::new(FailureKind::Unsupported, "a text has other characters than printable ASCII"));
     }
-    if !are_same(&list(zone, &change.name, change.kind).await?, &change.before) {
+    if !are_same(&list(zone, &change.name, change.kind).await?.records, &change.before) {
         return Err(HostedError::new(FailureKind::Moved, "the records have changed meanwhile"));
     }
     if are_same(&change.before, &change.after) {
@@ -73,9 +73,9 @@ async fn settle(zone: &HostedZone, change: &WantedChange, failure: Option<Hosted
         }
         sleep(pause).await;
         match timeout_at(deadline, list(zone, &change.name, change.kind)).await {
-            Ok(Ok(records)) if are_same(&records, &change.after) => return Ok(()),
-            Ok(Ok(records)) => {
-                shown = Some(records);
+            Ok(Ok(found)) if are_same(&found.records, &change.after) => return Ok(()),
+            Ok(Ok(found)) => {
+                shown = Some(found.records);
                 if is_refused {
                     break;
                 }

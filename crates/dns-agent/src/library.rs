@@ -1,19 +1,22 @@
 //! The crate dns-update: its clients, its records and its errors. What it does wrong is worked around here, and only here.
 
-use std::cell::Cell;
+mod route53;
+
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use dns_update::http::{HttpClient, HttpClientBuilder};
 use dns_update::providers::ovh::OvhEndpoint;
 use dns_update::providers::route53::Route53Config;
 use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error, MXRecord, SRVRecord};
-use mailapi_hosted_dns::{FailureKind, HostedAccount, HostedError};
+use mailapi_hosted_dns::{FailureKind, HostedAccount, HostedError, HostedRecords};
 use mailapi_model::{RecordData, RecordKind};
 use serde_json::Value;
 
+use self::route53::Route53Api;
 use crate::change::WantedChange;
 
-/// Time limit of a request. The client for Route 53 takes none; the limits of a job bound its requests.
+/// Time limit of a request. The library's client for Route 53 takes none; the limits of a job bound its requests.
 const REQUEST_LIMIT: Option<Duration> = Some(Duration::from_secs(6));
 /// Some clients read only the first page of a list, which has as many records.
 const PAGE: usize = 100;
@@ -24,16 +27,22 @@ const RETRIES: u32 = 3;
 pub(crate) struct HostedZone {
     account: HostedAccount,
     updater: DnsUpdater,
-    is_found: Cell<bool>,
+    route53: Option<Route53Api>,
+    found: OnceCell<FoundZone>,
+}
+
+/// A zone that the account has. Route 53 has an identifier for it.
+#[derive(Debug, Clone)]
+struct FoundZone {
+    id: Option<String>,
 }
 
 impl HostedZone {
     /// Makes the client of the account's provider. It connects later.
     pub(crate) fn new(account: HostedAccount) -> Result<Self, HostedError> {
-        match updater(&account) {
-            Ok(updater) => Ok(Self { account, updater, is_found: Cell::new(false) }),
-            Err(error) => Err(HostedError::new(FailureKind::Invalid, &account.scrub(&error.to_string()))),
-        }
+        let updater = updater(&account, None).map_err(|error| failure(&account, &error))?;
+        let route53 = (account.provider().name == "route53").then(|| Route53Api::new(&account));
+        Ok(Self { account, updater, route53, found: OnceCell::new() })
     }
 
     pub(crate) const fn account(&self) -> &HostedAccount {
@@ -41,67 +50,86 @@ impl HostedZone {
     }
 
     /// Returns the records of a name and type.
-    pub(crate) async fn list(&self, name: &str, kind: RecordKind) -> Result<Vec<RecordData>, HostedError> {
-        self.find().await?;
+    pub(crate) async fn list(&self, name: &str, kind: RecordKind) -> Result<HostedRecords, HostedError> {
+        let unreadable =
+            || HostedError::new(FailureKind::Unsupported, "the provider shows a record that cannot be read");
+        let zone = self.find().await?;
+        if let (Some(api), Some(id)) = (&self.route53, &zone.id) {
+            let Some(set) = api.set_of(id, name, kind).await.map_err(|error| self.failure(&error))? else {
+                return Ok(HostedRecords::default());
+            };
+            return Ok(HostedRecords { ttl: set.ttl, records: set.records().ok_or_else(unreadable)? });
+        }
         let listed = self.updater.list_rrset(name, record_type(kind), self.account.zone()).await;
         let listed = listed.map_err(|error| self.failure(&error))?;
         // The clients of Cloudflare and DNSimple ignore later pages, so that a longer list would look complete.
         if listed.len() >= PAGE {
             return Err(HostedError::new(FailureKind::Unsupported, "the name has too many records of the type"));
         }
-        let read = |record| {
-            self.read(record).ok_or_else(|| {
-                HostedError::new(FailureKind::Unsupported, "the provider shows a record that cannot be read")
-            })
-        };
-        listed.into_iter().map(read).collect()
+        let records: Option<_> = listed.into_iter().map(|record| self.read(record)).collect();
+        Ok(HostedRecords { ttl: None, records: records.ok_or_else(unreadable)? })
     }
 
     /// Replaces the records of a name and type.
     pub(crate) async fn set(&self, change: &WantedChange) -> Result<(), HostedError> {
+        let zone = self.find().await?;
+        self.set_in(zone, change).await.map_err(|error| self.failure(&error))
+    }
+
+    async fn set_in(&self, zone: &FoundZone, change: &WantedChange) -> dns_update::Result<()> {
+        let updater = match (&self.route53, &zone.id) {
+            (Some(api), Some(id)) if change.after.is_empty() => {
+                return match api.set_of(id, &change.name, change.kind).await? {
+                    Some(set) => api.delete(id, &set).await,
+                    None => Ok(()),
+                };
+            }
+            (_, Some(id)) => updater(&self.account, Some(id))?,
+            (_, None) => self.updater.clone(),
+        };
         let records = change.after.iter().map(|record| self.written(record)).collect();
         let kind = record_type(change.kind);
-        let written =
-            self.updater.set_rrset(change.name.as_str(), kind, change.ttl, records, self.account.zone()).await;
-        written.map_err(|error| self.failure(&error))
+        updater.set_rrset(change.name.as_str(), kind, change.ttl, records, self.account.zone()).await
     }
 
     /// Checks once that the account has the zone itself.
     ///
     /// The clients of Cloudflare and deSEC otherwise take the closest zone above it, whose records at these names nothing
     /// uses. The client of deSEC does so after any error, and then takes 404 for a name without records.
-    async fn find(&self) -> Result<(), HostedError> {
-        if self.is_found.get() {
-            return Ok(());
+    async fn find(&self) -> Result<&FoundZone, HostedError> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
         }
+        let found = self.found_zone().await.map_err(|error| match error {
+            Error::NotFound => HostedError::new(FailureKind::NotFound, "the provider has no such zone in this account"),
+            error => self.failure(&error),
+        })?;
+        Ok(self.found.get_or_init(|| found))
+    }
+
+    async fn found_zone(&self) -> dns_update::Result<FoundZone> {
         let zone = self.account.zone();
-        let found = match self.account.provider().name {
+        let is_found = match self.account.provider().name {
             "cloudflare" => {
                 let url = format!("https://api.cloudflare.com/client/v4/zones?name={zone}");
-                let listed = self.client("Bearer", "api_token").get(url).send_with_retry::<Value>(RETRIES).await;
-                listed.map(|answer| {
-                    let zones = answer["result"].as_array().into_iter().flatten();
-                    zones.into_iter().any(|found| found["name"].as_str() == Some(zone))
-                })
+                let answer = self.client("Bearer", "api_token").get(url).send_with_retry::<Value>(RETRIES).await?;
+                let mut zones = answer["result"].as_array().into_iter().flatten();
+                zones.any(|found| found["name"].as_str() == Some(zone))
             }
             "desec" => {
                 let url = format!("https://desec.io/api/v1/domains/{zone}/");
-                match self.client("Token", "token").get(url).send_with_retry::<Value>(RETRIES).await {
-                    Ok(_) => Ok(true),
-                    Err(Error::NotFound) => Ok(false),
-                    Err(error) => Err(error),
-                }
+                self.client("Token", "token").get(url).send_with_retry::<Value>(RETRIES).await?;
+                true
             }
-            _ => Ok(true),
+            _ => true,
         };
-        match found {
-            Ok(true) => {
-                self.is_found.set(true);
-                Ok(())
-            }
-            Ok(false) => Err(HostedError::new(FailureKind::NotFound, "the provider has no such zone in this account")),
-            Err(error) => Err(self.failure(&error)),
-        }
+        let id = match (&self.route53, self.account.credential("hosted_zone_id")) {
+            (Some(_), Some(id)) if id.bytes().all(|octet| octet.is_ascii_alphanumeric()) => Some(id.to_owned()),
+            (Some(_), Some(_)) => return Err(Error::Api("BadRequest: not a hosted zone ID".to_owned())),
+            (Some(api), None) => Some(api.zone_id(zone).await?),
+            (None, _) => None,
+        };
+        if is_found { Ok(FoundZone { id }) } else { Err(Error::NotFound) }
     }
 
     fn client(&self, scheme: &str, field: &str) -> HttpClient {
@@ -163,9 +191,13 @@ impl HostedZone {
     }
 
     fn failure(&self, error: &Error) -> HostedError {
-        // Credentials are removed before the message is cut.
-        HostedError::new(kind_of(error), &self.account.scrub(&error.to_string()))
+        failure(&self.account, error)
     }
+}
+
+fn failure(account: &HostedAccount, error: &Error) -> HostedError {
+    // Credentials are removed before the message is cut.
+    HostedError::new(kind_of(error), &account.scrub(&error.to_string()))
 }
 
 /// Whether the library returns the record as it is. It reads `\195` in a text as `195`, so that other octets than printable
@@ -177,7 +209,7 @@ pub(crate) fn can_be_expressed(record: &RecordData) -> bool {
     }
 }
 
-fn updater(account: &HostedAccount) -> dns_update::Result<DnsUpdater> {
+fn updater(account: &HostedAccount, zone_id: Option<&str>) -> dns_update::Result<DnsUpdater> {
     let optional = |name: &str| account.credential(name).map(str::to_owned);
     // Required fields are there: the account was checked.
     let field = |name: &str| optional(name).unwrap_or_default();
@@ -196,7 +228,9 @@ fn updater(account: &HostedAccount) -> dns_update::Result<DnsUpdater> {
             DnsUpdater::new_netcup(field("customer_number"), field("api_key"), field("api_password"), REQUEST_LIMIT)
         }
         "ovh" => {
-            let endpoint: OvhEndpoint = optional("endpoint").as_deref().unwrap_or("ovh-eu").parse()?;
+            // The error of the library repeats the value.
+            let endpoint = optional("endpoint").as_deref().unwrap_or("ovh-eu").parse::<OvhEndpoint>();
+            let endpoint = endpoint.map_err(|_| Error::InvalidRegion)?;
             let (key, secret) = (field("application_key"), field("application_secret"));
             DnsUpdater::new_ovh(key, secret, field("consumer_key"), endpoint, REQUEST_LIMIT)
         }
@@ -207,7 +241,7 @@ fn updater(account: &HostedAccount) -> dns_update::Result<DnsUpdater> {
             session_token: None,
             region: optional("region"),
             // Without it the client takes the first zone of the longest name, also a private one of the same name.
-            hosted_zone_id: optional("hosted_zone_id"),
+            hosted_zone_id: zone_id.map(str::to_owned),
             private_zone_only: None,
             endpoint: None,
         }),
@@ -229,6 +263,10 @@ const fn record_type(kind: RecordKind) -> DnsRecordType {
 /// Adds the final dot. Some clients remove it also from the root.
 fn absolute(host: &str) -> String {
     format!("{}.", host.strip_suffix('.').unwrap_or(host))
+}
+
+fn is_limited(error: &Error) -> bool {
+    kind_of(error) == FailureKind::Limited
 }
 
 fn kind_of(error: &Error) -> FailureKind {

@@ -3,8 +3,7 @@
 use std::io::Write;
 
 use mailapi_hosted_dns::{
-    FailureKind, HostedAccount, HostedAnswer, HostedError, HostedJob, HostedRecords, InvalidLine, LineError, MAX_LINE,
-    read_line,
+    FailureKind, HostedAccount, HostedAnswer, HostedError, HostedJob, InvalidLine, LineError, MAX_LINE, read_line,
 };
 use tokio::io::BufReader;
 
@@ -59,9 +58,7 @@ async fn answer_to(zone: &HostedZone, job: HostedJob) -> HostedAnswer {
         return HostedAnswer::Failed(invalid("the name is not in the zone of the account"));
     }
     let answer = match job {
-        HostedJob::List { name, kind } => change::list(zone, &name, kind)
-            .await
-            .map(|records| HostedAnswer::Records(HostedRecords { ttl: None, records })),
+        HostedJob::List { name, kind } => change::list(zone, &name, kind).await.map(HostedAnswer::Records),
         HostedJob::Replace { name, kind, ttl, before, after } => {
             let change = WantedChange { name, kind, ttl, before, after };
             change::replace(zone, &change).await.map(|()| HostedAnswer::Replaced)

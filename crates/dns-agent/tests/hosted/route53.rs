@@ -6,6 +6,8 @@ use crate::store::{FakeAnswer, FakeRequest, ProviderState, StoredRecord, strings
 pub(crate) const ACCESS_KEY: &str = "CANARYAWSACCESSKEY01";
 /// The secret of the key.
 pub(crate) const SECRET_KEY: &str = "canary/aws+secret/0123456789";
+/// The start of the name of a zone that only networks in the cloud use.
+pub(crate) const PRIVATE: &str = "private ";
 /// Sets on a page. The real API shows 300.
 const PAGE: usize = 3;
 
@@ -41,14 +43,16 @@ fn zone_named<'a>(state: &'a ProviderState, id: &str) -> Option<&'a String> {
 }
 
 fn zone_id(zone: &str) -> String {
-    format!("Z{}", zone.replace(['.', '-'], "").to_ascii_uppercase())
+    format!("Z{}", zone.replace(['.', '-', ' '], "").to_ascii_uppercase())
 }
 
 fn list_zones(state: &ProviderState) -> FakeAnswer {
     let zones = state.zones.iter().map(|zone| {
+        let name = zone.trim_start_matches(PRIVATE);
+        let is_private = name != zone;
         format!(
-            "<HostedZone><Id>/hostedzone/{}</Id><Name>{zone}.</Name><CallerReference>a</CallerReference>\
-             <Config><PrivateZone>false</PrivateZone></Config><ResourceRecordSetCount>2</ResourceRecordSetCount>\
+            "<HostedZone><Id>/hostedzone/{}</Id><Name>{name}.</Name><CallerReference>a</CallerReference>\
+             <Config><PrivateZone>{is_private}</PrivateZone></Config><ResourceRecordSetCount>2</ResourceRecordSetCount>\
              </HostedZone>",
             zone_id(zone)
         )
@@ -73,14 +77,15 @@ fn list_sets(state: &mut ProviderState, request: &FakeRequest) -> FakeAnswer {
     let start = |member: &str| request.query.get(member).map(String::as_str).unwrap_or_default();
     let start = key(start("name").trim_end_matches('.'), start("type"));
     sets.retain(|set| key(&set[0].name, &set[0].kind) >= start);
-    let next = sets.get(PAGE).map(|set| {
+    let page = request.query.get("maxitems").map_or(PAGE, |text| text.parse().unwrap());
+    let next = sets.get(page).map(|set| {
         let (name, kind) = (&set[0].name, &set[0].kind);
         format!("<NextRecordName>{name}.</NextRecordName><NextRecordType>{kind}</NextRecordType>")
     });
-    let shown: String = sets.iter().take(PAGE).map(|set| set_xml(set)).collect();
+    let shown: String = sets.iter().take(page).map(|set| set_xml(set)).collect();
     xml(&format!(
         "<ListResourceRecordSetsResponse><ResourceRecordSets>{shown}</ResourceRecordSets>\
-         <IsTruncated>{}</IsTruncated>{}<MaxItems>{PAGE}</MaxItems></ListResourceRecordSetsResponse>",
+         <IsTruncated>{}</IsTruncated>{}<MaxItems>{page}</MaxItems></ListResourceRecordSetsResponse>",
         next.is_some(),
         next.unwrap_or_default()
     ))

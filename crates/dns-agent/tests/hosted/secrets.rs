@@ -47,20 +47,20 @@ async fn the_program_limits_itself() {
 
 #[tokio::test]
 async fn a_provider_that_repeats_credentials_is_scrubbed() {
-    for provider in PROVIDERS {
+    let run = async |provider, at, status| {
         let world = HostedWorld::start().await;
-        for status in [400, 403, 500, 503] {
-            for at in [TroubleAt::Reads, TroubleAt::Writes] {
-                let mut agent = world.agent(provider).await;
-                world.trouble(provider, at, 1, Trouble::Echo(status));
-                let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
-                if let Err(error) = within(agent.replace(&wanted)).await {
-                    assert_clean(&format!("{error} {error:?}"));
-                }
-                world.store(provider).lock().troubles.clear();
-            }
-        }
-    }
+        let mut agent = world.agent(provider).await;
+        world.trouble(provider, at, 9, Trouble::Echo(status));
+        let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
+        let error = within(agent.replace(&wanted)).await.unwrap_err();
+        assert_clean(&format!("{error} {error:?}"));
+    };
+    let cases = PROVIDERS.iter().flat_map(|provider| {
+        [TroubleAt::Reads, TroubleAt::Writes]
+            .into_iter()
+            .flat_map(|at| [400, 403, 500].map(|status| run(provider, at, status)))
+    });
+    futures_util::future::join_all(cases).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use mailapi_hosted_dns::{FailureKind, HostedAccount};
 use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange};
 
+use crate::route53::PRIVATE;
 use crate::store::StoredRecord;
 use crate::world::{HostedWorld, PROVIDERS, ZONE, account, change, credentials, failed, undone, within};
 
@@ -201,7 +202,7 @@ async fn names_outside_the_zone_are_never_asked_for() {
 #[tokio::test]
 async fn a_zone_above_is_not_taken_for_the_zone() {
     let world = HostedWorld::start().await;
-    for provider in ["cloudflare", "desec"] {
+    for provider in PROVIDERS {
         let mut agent = world.agent_of(account(provider, "mail.example.org")).await;
         let mut wanted = change("mail.example.org", RecordKind::Mx, &[], &["10 mx.example."]);
         wanted.zone = "mail.example.org".to_owned();
@@ -245,18 +246,55 @@ async fn route_53_shows_a_zone_in_pages() {
     assert_eq!(world.store("route53").lock().records.len(), 8);
 }
 
+/// The library's client needs the TTL of every set on a page, which an alias does not have.
 #[tokio::test]
-async fn a_hosted_zone_of_route_53_can_be_chosen() {
+async fn aliases_of_route_53_stay_and_disturb_no_list() {
     let world = HostedWorld::start().await;
-    // A zone in the account that is not delegated, as private ones are.
-    world.store("route53").lock().zones.push("_dmarc.example.org".to_owned());
-    let id = [("hosted_zone_id".to_owned(), Secret::new("ZEXAMPLEORG".to_owned()))];
-    let account = HostedAccount::new("route53", credentials("route53").into_iter().chain(id), ZONE).unwrap();
-    let mut agent = world.agent_of(account).await;
+    let mut agent = world.agent("route53").await;
+    for name in ["a.example.org", "www.example.org", ZONE] {
+        world.store("route53").lock().add(name, "A", 0, "alias d1.cloudfront.net.");
+    }
+    let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
+    within(agent.replace(&wanted)).await.unwrap();
+    within(agent.replace(&undone(&wanted))).await.unwrap();
+    assert_eq!(world.store("route53").lock().records.len(), 3);
+
+    world.store("route53").lock().add("old.example.org", "CNAME", 0, "alias d1.cloudfront.net.");
+    let error = within(agent.list("old.example.org", RecordKind::Cname)).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Unsupported, "{error}");
+}
+
+#[tokio::test]
+async fn private_zones_of_route_53_are_left_alone() {
+    let world = HostedWorld::start().await;
+    // The longest name and the first zone are those that the library's client takes.
+    let private = [format!("{PRIVATE}{ZONE}"), "_dmarc.example.org".to_owned()];
+    world.store("route53").lock().zones.splice(0..0, private);
+    let mut agent = world.agent("route53").await;
     let wanted = change("_dmarc.example.org", RecordKind::Txt, &[], &["\"v=DMARC1\""]);
     within(agent.replace(&wanted)).await.unwrap();
+    within(agent.replace(&undone(&wanted))).await.unwrap();
     let state = world.store("route53").lock();
-    assert!(state.requests.iter().all(|request| request.contains("/hostedzone/ZEXAMPLEORG/")), "{:?}", state.requests);
+    let mut of_zones = state.requests.iter().filter(|request| request.contains("/hostedzone/"));
+    assert!(of_zones.all(|request| request.contains("/hostedzone/ZEXAMPLEORG/")), "{:?}", state.requests);
+}
+
+#[tokio::test]
+async fn one_of_several_zones_of_route_53_is_chosen_by_its_id() {
+    let world = HostedWorld::start().await;
+    world.store("route53").lock().zones.push(ZONE.to_owned());
+    let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
+    let mut agent = world.agent("route53").await;
+    failed(within(agent.replace(&wanted)).await, FailureKind::Unsupported);
+
+    let of = |id: &str| {
+        let id = [("hosted_zone_id".to_owned(), Secret::new(id.to_owned()))];
+        HostedAccount::new("route53", credentials("route53").into_iter().chain(id), ZONE).unwrap()
+    };
+    let mut agent = world.agent_of(of("ZEXAMPLEORG")).await;
+    within(agent.replace(&wanted)).await.unwrap();
+    let mut agent = world.agent_of(of("../ZEXAMPLEORG")).await;
+    failed(within(agent.replace(&wanted)).await, FailureKind::Refused);
 }
 
 #[tokio::test]
@@ -269,7 +307,8 @@ async fn a_short_ttl_is_raised_where_a_provider_demands_it() {
         within(agent.replace(&wanted)).await.unwrap();
         assert_eq!(world.store(provider).lock().records[0].ttl, ttl);
         // The library does not return it.
-        assert_eq!(within(agent.list(ZONE, RecordKind::Mx)).await.unwrap().ttl, None);
+        let shown = (provider == "route53").then_some(ttl);
+        assert_eq!(within(agent.list(ZONE, RecordKind::Mx)).await.unwrap().ttl, shown);
     }
 }
 
