@@ -106,7 +106,7 @@ async fn settle(zone: &HostedZone, change: &WantedChange, failure: Option<Hosted
 }
 
 /// Whether both have the same records in any order. Of a text the library returns only the joined strings.
-fn are_same(a: &[RecordData], b: &[RecordData]) -> bool {
+pub(crate) fn are_same(a: &[RecordData], b: &[RecordData]) -> bool {
     let normal = |records: &[RecordData]| {
         let mut records: Vec<_> = records
             .iter()

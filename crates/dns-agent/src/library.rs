@@ -3,6 +3,7 @@
 mod route53;
 
 use std::cell::OnceCell;
+use std::panic::catch_unwind;
 use std::time::Duration;
 
 use dns_update::http::{HttpClient, HttpClientBuilder};
@@ -14,7 +15,7 @@ use mailapi_model::{RecordData, RecordKind};
 use serde_json::Value;
 
 use self::route53::Route53Api;
-use crate::change::WantedChange;
+use crate::change::{WantedChange, are_same};
 
 /// Time limit of a request. The library's client for Route 53 takes none; the limits of a job bound its requests.
 const REQUEST_LIMIT: Option<Duration> = Some(Duration::from_secs(6));
@@ -40,8 +41,16 @@ struct FoundZone {
 impl HostedZone {
     /// Makes the client of the account's provider. It connects later.
     pub(crate) fn new(account: HostedAccount) -> Result<Self, HostedError> {
-        let updater = updater(&account, None).map_err(|error| failure(&account, &error))?;
-        let route53 = (account.provider().name == "route53").then(|| Route53Api::new(&account));
+        // Without certificates of authorities the library panics.
+        let made = catch_unwind(|| {
+            let route53 = (account.provider().name == "route53").then(|| Route53Api::new(&account));
+            updater(&account, None).map(|updater| (updater, route53))
+        });
+        let Ok(made) = made else {
+            let message = "this machine has no usable certificates of authorities, or SSL_CERT_FILE names none";
+            return Err(HostedError::new(FailureKind::Unanswered, message));
+        };
+        let (updater, route53) = made.map_err(|error| failure(&account, &error))?;
         Ok(Self { account, updater, route53, found: OnceCell::new() })
     }
 
@@ -80,7 +89,11 @@ impl HostedZone {
         let updater = match (&self.route53, &zone.id) {
             (Some(api), Some(id)) if change.after.is_empty() => {
                 return match api.set_of(id, &change.name, change.kind).await? {
-                    Some(set) => api.delete(id, &set).await,
+                    Some(set) if set.records().is_some_and(|records| are_same(&records, &change.before)) => {
+                        api.delete(id, &set).await
+                    }
+                    // Another writer was faster.
+                    Some(_) => Err(Error::BadRequest),
                     None => Ok(()),
                 };
             }

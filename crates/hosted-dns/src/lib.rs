@@ -4,12 +4,12 @@
 //! starts it and talks to it in lines of JSON. The server therefore links none of the clients.
 
 mod account;
-mod client;
+mod agent_process;
 mod protocol;
 mod providers;
 
 pub use account::{HostedAccount, InvalidAccount, dns_name};
-pub use client::{ANSWER_LIMIT, AgentProgram, DnsAgent, PASSED_VARIABLES};
+pub use agent_process::{ANSWER_LIMIT, AgentProgram, DnsAgent, PASSED_VARIABLES};
 pub use protocol::{
     FailureKind, HostedAnswer, HostedError, HostedJob, HostedRecords, InvalidLine, LineError, MAX_LINE, read_line,
 };

@@ -44,6 +44,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "proxy", "events", "model"]),
     ("smtp-client", &["smtp", "model"]),
     ("dns", &["backend", "tls", "model"]),
+    // The program that talks to hosted providers of DNS. The server starts it, and links only `hosted-dns`.
+    ("dns-agent", &["hosted-dns", "model"]),
+    ("hosted-dns", &["model"]),
     ("backend", &["model"]),
     ("store", &["tls", "events", "model"]),
     ("tls", &[]),
@@ -75,6 +78,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["instant-acme", "rcgen"], &["acme"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
+    (&["dns-update", "quick-xml"], &["dns-agent"]),
     (&["prometheus-client"], &["metrics"]),
     (&["proxy-header"], &["proxy"]),
     // In `events` JSON is the stored body of an event. In `backend` it is the form of a stored message structure, in
@@ -132,7 +136,8 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
         let source = package.manifest_path.parent().expect("a manifest lies in a directory").join("src");
         for_each_source(source.as_std_path(), &mut |path, text| {
             let shown = path.display();
-            if name != "mailapi" {
+            // `dns-agent` is a program with arguments of its own.
+            if name != "mailapi" && name != "dns-agent" {
                 assert!(!text.contains("std::env") && !text.contains("env::var"), "{shown} reads the environment");
             }
             let homes = [
@@ -158,11 +163,11 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
 }
 
 /// A program that a command of root starts must leave root's session: see `own_session.rs`. The follower of the journal runs
-/// in servers only, which keep their identity.
+/// in servers only, which keep their identity, as does the program for hosted DNS.
 #[test]
 fn programs_are_started_at_few_places() {
     let metadata = workspace();
-    let homes = ["own_session.rs", "command.rs", "journal_source.rs", "waker.rs", "local.rs"];
+    let homes = ["own_session.rs", "command.rs", "journal_source.rs", "waker.rs", "local.rs", "agent_process.rs"];
     for package in metadata.workspace_packages().into_iter().filter(|package| !is_tool(package)) {
         let source = package.manifest_path.parent().expect("a manifest lies in a directory").join("src");
         for_each_source(source.as_std_path(), &mut |path, text| {

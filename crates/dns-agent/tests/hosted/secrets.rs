@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mailapi_hosted_dns::{DnsAgent, FailureKind, HostedAccount};
+use mailapi_hosted_dns::{AgentProgram, DnsAgent, FailureKind, HostedAccount};
 use mailapi_model::{RecordKind, Secret};
 
 use crate::store::{Trouble, TroubleAt};
@@ -43,6 +43,11 @@ async fn the_program_limits_itself() {
         let values: Vec<_> = line[name.len()..].split_whitespace().take(2).collect();
         assert_eq!(values, [limit, limit], "{line}");
     }
+    // Longer answers than in these stories have room too.
+    let status = std::fs::read_to_string(process.join("status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).unwrap();
+    let peak: u32 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 384 * 1024, "{peak} KiB");
 }
 
 #[tokio::test]
@@ -89,12 +94,27 @@ async fn wrong_credentials_are_named_as_such() {
 }
 
 #[tokio::test]
+async fn a_machine_without_authorities_is_named_as_such() {
+    let world = HostedWorld::start().await;
+    let mut environment = world.environment();
+    environment.retain(|(name, _)| name != "SSL_CERT_FILE");
+    environment.push(("SSL_CERT_FILE".into(), "/nonexistent".into()));
+    let program = AgentProgram::new(env!("CARGO_BIN_EXE_mailapi-dns"), environment);
+    for provider in PROVIDERS {
+        let mut agent = within(DnsAgent::start(&program, account(provider, ZONE))).await.unwrap();
+        let error = within(agent.list(ZONE, RecordKind::Mx)).await.unwrap_err();
+        assert_eq!(error.kind, FailureKind::Unanswered);
+        assert!(error.message.contains("certificates"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_refused() {
     let (world, other) = (HostedWorld::start().await, HostedWorld::start().await);
     let mut environment = world.environment();
     environment.retain(|(name, _)| name != "SSL_CERT_FILE");
     environment.extend(other.environment().into_iter().filter(|(name, _)| name == "SSL_CERT_FILE"));
-    let program = mailapi_hosted_dns::AgentProgram::new(env!("CARGO_BIN_EXE_mailapi-dns"), environment);
+    let program = AgentProgram::new(env!("CARGO_BIN_EXE_mailapi-dns"), environment);
     for provider in PROVIDERS {
         let mut agent = within(DnsAgent::start(&program, account(provider, ZONE))).await.unwrap();
         let error = within(agent.list(ZONE, RecordKind::Mx)).await.unwrap_err();
