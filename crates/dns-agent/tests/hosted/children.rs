@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
-use crate::store::{Trouble, TroubleAt};
+use crate::store::{ApiTrouble, TroubleAt};
 use crate::world::{HostedWorld, PROVIDERS, ZONE, account, change, failed, within};
 
 /// A directory with a script in place of the program.
@@ -141,7 +141,7 @@ async fn a_program_that_is_killed_leaves_the_result_unknown() {
     for provider in PROVIDERS {
         let world = HostedWorld::start().await;
         let mut agent = world.agent(provider).await;
-        world.trouble(provider, TroubleAt::Writes, 1, Trouble::Hang);
+        world.trouble(provider, TroubleAt::Writes, 1, ApiTrouble::Hang);
         let process = Pid::from_raw(agent.process_id().unwrap().try_into().unwrap()).unwrap();
         let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
         let kill = async {
@@ -156,6 +156,22 @@ async fn a_program_that_is_killed_leaves_the_result_unknown() {
         let listed = within(next.list(ZONE, RecordKind::Mx)).await.unwrap();
         assert_eq!(listed.records, wanted.after.records);
     }
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_ends_the_program() {
+    let world = HostedWorld::start().await;
+    let mut agent = world.agent("desec").await;
+    world.trouble("desec", TroubleAt::Reads, 1, ApiTrouble::Hang);
+    let gives_up = async {
+        tokio::select! {
+            answer = agent.list(ZONE, RecordKind::Mx) => panic!("{answer:?}"),
+            () = world.store("desec").troubled.notified() => {}
+        }
+    };
+    within(gives_up).await;
+    let later = within(agent.list(ZONE, RecordKind::Mx)).await.unwrap_err();
+    assert_eq!((later.kind, agent.process_id()), (FailureKind::Unanswered, None));
 }
 
 /// The program, with lines that `DnsAgent` does not send. Returns its output and exit status.

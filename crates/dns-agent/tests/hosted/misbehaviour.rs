@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use mailapi_hosted_dns::FailureKind;
 use mailapi_model::RecordKind;
 
-use crate::store::{Trouble, TroubleAt};
+use crate::store::{ApiTrouble, TroubleAt};
 use crate::world::{HostedWorld, PROVIDERS, ZONE, change, failed, within};
 
 const OLD: &str = "10 old.example.";
@@ -12,13 +12,13 @@ const NEW: &str = "10 mx.example.";
 
 /// What became of the one change of a test.
 #[derive(Debug, PartialEq, Eq)]
-struct Outcome {
+struct ChangeOutcome {
     result: Result<(), FailureKind>,
     is_new: bool,
 }
 
 /// Adds a record to an empty set while the next requests go wrong.
-async fn added_during(provider: &str, at: TroubleAt, times: usize, trouble: Trouble) -> (Outcome, String) {
+async fn added_during(provider: &str, at: TroubleAt, times: usize, trouble: ApiTrouble) -> (ChangeOutcome, String) {
     let world = HostedWorld::start().await;
     let mut agent = world.agent(provider).await;
     // The zone is found before the trouble.
@@ -28,7 +28,7 @@ async fn added_during(provider: &str, at: TroubleAt, times: usize, trouble: Trou
     agent.stop().await;
     let is_new = !world.store(provider).lock().records.is_empty();
     let message = result.as_ref().err().map(|error| error.message.clone()).unwrap_or_default();
-    (Outcome { result: result.map_err(|error| error.kind), is_new }, message)
+    (ChangeOutcome { result: result.map_err(|error| error.kind), is_new }, message)
 }
 
 #[tokio::test]
@@ -40,8 +40,8 @@ async fn refused_writes_change_nothing() {
             (404, FailureKind::NotFound),
             (409, FailureKind::Refused),
         ] {
-            let (outcome, _) = added_during(provider, TroubleAt::Writes, 1, Trouble::Status(status)).await;
-            assert_eq!(outcome, Outcome { result: Err(kind), is_new: false }, "{provider} {status}");
+            let (outcome, _) = added_during(provider, TroubleAt::Writes, 1, ApiTrouble::Status(status)).await;
+            assert_eq!(outcome, ChangeOutcome { result: Err(kind), is_new: false }, "{provider} {status}");
         }
     }
 }
@@ -52,8 +52,8 @@ async fn refused_reads_change_nothing() {
         for (status, kind) in
             [(401, FailureKind::Credentials), (403, FailureKind::Credentials), (500, FailureKind::Unanswered)]
         {
-            let (outcome, _) = added_during(provider, TroubleAt::Reads, 9, Trouble::Status(status)).await;
-            assert_eq!(outcome, Outcome { result: Err(kind), is_new: false }, "{provider} {status}");
+            let (outcome, _) = added_during(provider, TroubleAt::Reads, 9, ApiTrouble::Status(status)).await;
+            assert_eq!(outcome, ChangeOutcome { result: Err(kind), is_new: false }, "{provider} {status}");
         }
     }
 }
@@ -61,24 +61,24 @@ async fn refused_reads_change_nothing() {
 #[tokio::test]
 async fn a_limit_that_ends_soon_is_waited_for() {
     for provider in PROVIDERS {
-        let (outcome, message) = added_during(provider, TroubleAt::Writes, 1, Trouble::Limited(1)).await;
-        assert_eq!(outcome, Outcome { result: Ok(()), is_new: true }, "{provider} {message}");
+        let (outcome, message) = added_during(provider, TroubleAt::Writes, 1, ApiTrouble::Limited(1)).await;
+        assert_eq!(outcome, ChangeOutcome { result: Ok(()), is_new: true }, "{provider} {message}");
     }
 }
 
 #[tokio::test]
 async fn a_limit_that_stays_is_a_failure_of_its_own() {
     for provider in PROVIDERS {
-        let (outcome, _) = added_during(provider, TroubleAt::Writes, 9, Trouble::Limited(0)).await;
-        assert_eq!(outcome, Outcome { result: Err(FailureKind::Limited), is_new: false }, "{provider}");
+        let (outcome, _) = added_during(provider, TroubleAt::Writes, 9, ApiTrouble::Limited(0)).await;
+        assert_eq!(outcome, ChangeOutcome { result: Err(FailureKind::Limited), is_new: false }, "{provider}");
     }
 }
 
 #[tokio::test]
 async fn a_limit_of_an_hour_ends_a_list_in_time() {
     for provider in ["cloudflare", "desec"] {
-        let (outcome, message) = added_during(provider, TroubleAt::Reads, 9, Trouble::Limited(3600)).await;
-        assert_eq!(outcome, Outcome { result: Err(FailureKind::Unanswered), is_new: false }, "{provider}");
+        let (outcome, message) = added_during(provider, TroubleAt::Reads, 9, ApiTrouble::Limited(3600)).await;
+        assert_eq!(outcome, ChangeOutcome { result: Err(FailureKind::Unanswered), is_new: false }, "{provider}");
         assert!(message.contains("pause"), "{message}");
     }
 }
@@ -87,10 +87,15 @@ async fn a_limit_of_an_hour_ends_a_list_in_time() {
 async fn a_write_that_was_done_before_its_failure_is_found() {
     let run = async |provider, trouble| {
         let (outcome, message) = added_during(provider, TroubleAt::Writes, 1, trouble).await;
-        assert_eq!(outcome, Outcome { result: Ok(()), is_new: true }, "{provider} {trouble:?} {message}");
+        assert_eq!(outcome, ChangeOutcome { result: Ok(()), is_new: true }, "{provider} {trouble:?} {message}");
     };
-    let troubles =
-        [Trouble::StatusAfterwards(500), Trouble::HalfBody, Trouble::CutJson, Trouble::CutAfterwards, Trouble::Hang];
+    let troubles = [
+        ApiTrouble::StatusAfterwards(500),
+        ApiTrouble::HalfBody,
+        ApiTrouble::CutJson,
+        ApiTrouble::CutAfterwards,
+        ApiTrouble::Hang,
+    ];
     let cases = PROVIDERS.iter().flat_map(|provider| troubles.map(|trouble| run(provider, trouble)));
     join_all(cases).await;
 }
@@ -98,11 +103,11 @@ async fn a_write_that_was_done_before_its_failure_is_found() {
 #[tokio::test]
 async fn a_write_that_was_not_done_is_refused_after_a_while() {
     let both = async |provider| {
-        let (outcome, message) = added_during(provider, TroubleAt::Writes, 9, Trouble::Status(500)).await;
-        assert_eq!(outcome, Outcome { result: Err(FailureKind::Refused), is_new: false }, "{provider}");
+        let (outcome, message) = added_during(provider, TroubleAt::Writes, 9, ApiTrouble::Status(500)).await;
+        assert_eq!(outcome, ChangeOutcome { result: Err(FailureKind::Refused), is_new: false }, "{provider}");
         assert!(message.contains("unchanged") && message.contains("500"), "{message}");
-        let (outcome, _) = added_during(provider, TroubleAt::Writes, 9, Trouble::CutBefore).await;
-        assert_eq!(outcome, Outcome { result: Err(FailureKind::Refused), is_new: false }, "{provider}");
+        let (outcome, _) = added_during(provider, TroubleAt::Writes, 9, ApiTrouble::CutBefore).await;
+        assert_eq!(outcome, ChangeOutcome { result: Err(FailureKind::Refused), is_new: false }, "{provider}");
     };
     tokio::join!(both("cloudflare"), both("desec"), both("route53"));
 }
@@ -112,7 +117,7 @@ async fn a_redirect_is_not_followed() {
     let world = HostedWorld::start().await;
     for provider in PROVIDERS {
         let mut agent = world.agent(provider).await;
-        world.trouble(provider, TroubleAt::Reads, 1, Trouble::Redirect);
+        world.trouble(provider, TroubleAt::Reads, 1, ApiTrouble::Redirect);
         let wanted = change(ZONE, RecordKind::Mx, &[], &[NEW]);
         let message = failed(within(agent.replace(&wanted)).await, FailureKind::Unanswered);
         assert!(message.contains("302"), "{message}");
@@ -154,7 +159,7 @@ async fn half_a_change_is_not_called_unchanged() {
     {
         let mut state = world.store("cloudflare").lock();
         // The first deletion is done, although its answer is an error.
-        state.troubles.push((TroubleAt::Writes, 1, Trouble::StatusAfterwards(502)));
+        state.troubles.push((TroubleAt::Writes, 1, ApiTrouble::StatusAfterwards(502)));
     }
     let wanted = change(ZONE, RecordKind::Mx, &[OLD, "20 older.example."], &[NEW]);
     let message = failed(within(agent.replace(&wanted)).await, FailureKind::Unanswered);
@@ -167,9 +172,10 @@ async fn an_endless_answer_ends_the_program_not_the_server() {
     for provider in PROVIDERS {
         let world = HostedWorld::start().await;
         let mut agent = world.agent(provider).await;
-        world.trouble(provider, TroubleAt::Reads, 99, Trouble::Endless);
+        world.trouble(provider, TroubleAt::Reads, 99, ApiTrouble::Endless);
         let wanted = change(ZONE, RecordKind::Mx, &[], &[NEW]);
-        failed(within(agent.replace(&wanted)).await, FailureKind::Unanswered);
+        let message = failed(within(agent.replace(&wanted)).await, FailureKind::Unanswered);
+        assert!(message.contains("ended without an answer"), "{message}");
         assert_eq!(world.store(provider).lock().writes(), 0);
     }
 }
@@ -177,8 +183,8 @@ async fn an_endless_answer_ends_the_program_not_the_server() {
 #[tokio::test]
 async fn a_list_that_hangs_has_an_answer_in_time() {
     let run = async |provider| {
-        let (outcome, _) = added_during(provider, TroubleAt::Reads, 99, Trouble::Hang).await;
-        assert_eq!(outcome, Outcome { result: Err(FailureKind::Unanswered), is_new: false }, "{provider}");
+        let (outcome, _) = added_during(provider, TroubleAt::Reads, 99, ApiTrouble::Hang).await;
+        assert_eq!(outcome, ChangeOutcome { result: Err(FailureKind::Unanswered), is_new: false }, "{provider}");
     };
     tokio::join!(run("cloudflare"), run("desec"), run("route53"));
 }

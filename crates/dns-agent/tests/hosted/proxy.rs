@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::store::{FakeAnswer, FakeRequest, ProviderStore, Trouble, TroubleAt};
+use crate::store::{ApiTrouble, FakeAnswer, FakeRequest, ProviderStore, TroubleAt};
 use crate::{cloudflare, desec, route53};
 
 pub(crate) const CLOUDFLARE: &str = "api.cloudflare.com";
@@ -131,19 +131,19 @@ async fn answer(stores: &ApiStores, host: &str, request: Request<Incoming>) -> i
     let error = |status| FakeAnswer::new(status, r#"{"detail":"trouble"}"#);
     let answer = match trouble {
         None => done(),
-        Some(Trouble::Status(status)) => error(status),
-        Some(Trouble::StatusAfterwards(status)) => {
+        Some(ApiTrouble::Status(status)) => error(status),
+        Some(ApiTrouble::StatusAfterwards(status)) => {
             done();
             error(status)
         }
-        Some(Trouble::Limited(seconds)) => {
+        Some(ApiTrouble::Limited(seconds)) => {
             FakeAnswer { headers: vec![("Retry-After", seconds.to_string())], ..error(429) }
         }
-        Some(Trouble::CutJson) => {
+        Some(ApiTrouble::CutJson) => {
             let answer = done();
             FakeAnswer { body: answer.body[..answer.body.len() / 2].to_owned(), ..answer }
         }
-        Some(Trouble::HalfBody) => {
+        Some(ApiTrouble::HalfBody) => {
             let answer = done();
             let (whole, half) =
                 (answer.body.len().max(2), Bytes::from(answer.body[..answer.body.len() / 2].to_owned()));
@@ -151,24 +151,24 @@ async fn answer(stores: &ApiStores, host: &str, request: Request<Incoming>) -> i
             let body = BodyExt::boxed_unsync(StreamBody::new(stream::iter(frames)));
             return Ok(Response::builder().status(200).header("Content-Length", whole).body(body).unwrap());
         }
-        Some(Trouble::CutBefore) => return Err(io::ErrorKind::ConnectionAborted.into()),
-        Some(Trouble::CutAfterwards) => {
+        Some(ApiTrouble::CutBefore) => return Err(io::ErrorKind::ConnectionAborted.into()),
+        Some(ApiTrouble::CutAfterwards) => {
             done();
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        Some(Trouble::Hang) => {
+        Some(ApiTrouble::Hang) => {
             done();
             std::future::pending().await
         }
-        Some(Trouble::Redirect) => {
+        Some(ApiTrouble::Redirect) => {
             FakeAnswer { headers: vec![("Location", "https://evil.example/".to_owned())], ..error(302) }
         }
-        Some(Trouble::Endless) => {
+        Some(ApiTrouble::Endless) => {
             let piece = Bytes::from(vec![b' '; 1 << 20]);
             let frames = stream::iter(std::iter::repeat_with(move || Ok(Frame::data(piece.clone()))));
             return Ok(Response::new(BodyExt::boxed_unsync(StreamBody::new(frames))));
         }
-        Some(Trouble::Echo(status)) => {
+        Some(ApiTrouble::Echo(status)) => {
             let all: Vec<_> = request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             FakeAnswer::new(status, all.join("; "))
         }

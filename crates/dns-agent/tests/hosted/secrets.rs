@@ -5,7 +5,7 @@ use std::path::Path;
 use mailapi_hosted_dns::{AgentProgram, DnsAgent, FailureKind, HostedAccount};
 use mailapi_model::{RecordKind, Secret};
 
-use crate::store::{Trouble, TroubleAt};
+use crate::store::{ApiTrouble, TroubleAt};
 use crate::world::{HostedWorld, PROVIDERS, ZONE, account, change, within};
 
 /// Asserts that the text has no part of a credential.
@@ -55,7 +55,7 @@ async fn a_provider_that_repeats_credentials_is_scrubbed() {
     let run = async |provider, at, status| {
         let world = HostedWorld::start().await;
         let mut agent = world.agent(provider).await;
-        world.trouble(provider, at, 9, Trouble::Echo(status));
+        world.trouble(provider, at, 9, ApiTrouble::Echo(status));
         let wanted = change(ZONE, RecordKind::Mx, &[], &["10 mx.example."]);
         let error = within(agent.replace(&wanted)).await.unwrap_err();
         assert_clean(&format!("{error} {error:?}"));
@@ -73,7 +73,7 @@ async fn an_echo_reaches_the_message_without_the_credential() {
     let world = HostedWorld::start().await;
     for provider in PROVIDERS {
         let mut agent = world.agent(provider).await;
-        world.trouble(provider, TroubleAt::Reads, 1, Trouble::Echo(400));
+        world.trouble(provider, TroubleAt::Reads, 1, ApiTrouble::Echo(400));
         let error = within(agent.list(ZONE, RecordKind::Mx)).await.unwrap_err();
         assert!(error.message.contains("authorization") && error.message.contains('…'), "{error}");
     }

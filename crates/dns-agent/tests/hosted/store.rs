@@ -36,7 +36,7 @@ pub(crate) struct FakeAnswer {
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum ApiTrouble {
     /// Nothing happens, and the answer has this status.
     Status(u16),
     /// The request is done, and the answer has this status.
@@ -76,7 +76,7 @@ pub(crate) struct ProviderState {
     /// Requests in the form `GET /path`.
     pub(crate) requests: Vec<String>,
     /// What goes wrong with the next requests, and how often.
-    pub(crate) troubles: Vec<(TroubleAt, usize, Trouble)>,
+    pub(crate) troubles: Vec<(TroubleAt, usize, ApiTrouble)>,
     /// The number of reads after each write that show the state before it.
     pub(crate) stale_reads: usize,
     stale: Option<(Vec<StoredRecord>, usize)>,
@@ -97,7 +97,7 @@ impl ProviderStore {
     }
 
     /// Returns the trouble of the next request of a kind.
-    pub(crate) fn trouble(&self, at: TroubleAt) -> Option<Trouble> {
+    pub(crate) fn trouble(&self, at: TroubleAt) -> Option<ApiTrouble> {
         let mut state = self.lock();
         let (_, times, trouble) = state.troubles.iter_mut().find(|(when, times, _)| *when == at && *times > 0)?;
         *times -= 1;

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
 use crate::proxy::ApiProxy;
-use crate::store::{ProviderStore, Trouble, TroubleAt};
+use crate::store::{ApiTrouble, ProviderStore, TroubleAt};
 use crate::{cloudflare, desec, route53};
 
 /// The zone of every story.
@@ -70,7 +70,7 @@ impl HostedWorld {
     }
 
     /// Makes the next requests of a kind go wrong.
-    pub(crate) fn trouble(&self, provider: &str, at: TroubleAt, times: usize, trouble: Trouble) {
+    pub(crate) fn trouble(&self, provider: &str, at: TroubleAt, times: usize, trouble: ApiTrouble) {
         self.store(provider).lock().troubles.push((at, times, trouble));
     }
 }
