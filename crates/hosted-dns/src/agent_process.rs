@@ -8,8 +8,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use mailapi_model::{RecordKind, SetChange};
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::account::{HostedAccount, dns_name};
@@ -41,7 +42,7 @@ pub struct DnsAgent {
 
 #[derive(Debug)]
 struct RunningProgram {
-    child: Child,
+    child: Box<dyn ChildWrapper>,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
@@ -180,8 +181,9 @@ impl DnsAgent {
 
 impl RunningProgram {
     fn start(program: &AgentProgram) -> io::Result<Self> {
-        let mut child = program.command().spawn()?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
+        // Commands of root start it, too: in their session, it could type into root's terminal.
+        let mut child = CommandWrap::from(program.command()).wrap(ProcessSession).spawn()?;
+        let pipes = child.stdin().take().zip(child.stdout().take());
         let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self { child, input, output: BufReader::new(output) })
     }
@@ -198,13 +200,13 @@ impl RunningProgram {
         drop((input, output));
         if timeout(END_LIMIT, child.wait()).await.is_err() {
             // An error is that the program has just ended.
-            let _ = child.kill().await;
+            let _ = Box::into_pin(child.kill()).await;
         }
     }
 
     async fn kill(mut self) {
         // An error is that the program has ended before.
-        let _ = self.child.kill().await;
+        let _ = Box::into_pin(self.child.kill()).await;
     }
 }
 

@@ -35,8 +35,6 @@ const ARROWS: &[(&str, &[&str])] = &[
         "service",
         &["backend", "hosted-dns", "rspamd", "security", "store", "webhooks", "metrics", "tls", "events", "model"],
     ),
-    ("hosted-dns", &["model"]),
-    ("dns-agent", &["hosted-dns", "model"]),
     ("rspamd", &["backend", "model"]),
     ("security", &["backend", "model"]),
     ("webhooks", &["backend", "tls", "model"]),
@@ -88,7 +86,6 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &["serde_json"],
         &["http", "events", "backend", "backend-external", "acme", "rspamd", "hosted-dns", "dns-agent", "mailapi"],
     ),
-    (&["dns-update"], &["dns-agent"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 
@@ -162,8 +159,8 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
     }
 }
 
-/// A program that a command of root starts must leave root's session: see `own_session.rs`. The follower of the journal runs
-/// in servers only, which keep their identity, as does the program for hosted DNS.
+/// A program that a command of root starts must leave root's session: see `own_session.rs` and `agent_process.rs`. The
+/// follower of the journal runs in servers only, which keep their identity.
 #[test]
 fn programs_are_started_at_few_places() {
     let metadata = workspace();
@@ -173,7 +170,8 @@ fn programs_are_started_at_few_places() {
         for_each_source(source.as_std_path(), &mut |path, text| {
             let product = text.split("#[cfg(test)]").next().unwrap_or_default();
             let is_test = path.components().any(|part| part.as_os_str() == "tests");
-            let starts = product.contains("process::Command") || product.contains("process::{Command");
+            let named = |line: &str| line.contains("process::") && line.contains("Command");
+            let starts = product.lines().any(named);
             let at_home = path.file_name().is_some_and(|name| homes.iter().any(|home| name == *home));
             assert!(is_test || at_home || !starts, "{} starts programs", path.display());
         });
