@@ -4,6 +4,7 @@ mod children;
 mod cloudflare;
 mod desec;
 mod misbehaviour;
+mod product;
 mod proxy;
 mod route53;
 mod secrets;
