@@ -16,6 +16,9 @@ pub enum AcmeError {
         /// The authority does not know the account.
         is_unknown_account: bool,
     },
+    /// The records by which the authority checks names could not be published.
+    #[error("{0}")]
+    Records(String),
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

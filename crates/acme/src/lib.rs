@@ -1,9 +1,11 @@
 //! Orders the certificate of the listeners from an authority and renews it in time (ACME, RFC 8555).
 //!
 //! [`Acme::step`] does what is due and returns when to call it again. The account and the certificate are files in the
-//! data directory. The authority checks each name at this server: by a TLS handshake (RFC 8737), or by a request for a
-//! file. The listeners answer both from [`mailapi_tls::Challenges`].
+//! data directory. The authority checks each name by a record in DNS, if the host of the program can publish it
+//! ([`ChallengeRecords`]), or at this server: by a TLS handshake (RFC 8737), or by a request for a file. The listeners answer
+//! both from [`mailapi_tls::Challenges`].
 
+mod challenge_records;
 mod connections;
 mod error;
 mod files;
@@ -19,10 +21,12 @@ use mailapi_model::{Clock, Entropy};
 use mailapi_tls::{ServerTls, TlsError, Trust, client_config};
 use rustls_pki_types::Der;
 
+pub use challenge_records::ChallengeRecords;
 use connections::Connections;
 pub use error::AcmeError;
 pub use files::Failure;
 use files::Files;
+use order::Answers;
 use renewal::Suggestion;
 
 /// Settings of the orders.
@@ -50,6 +54,7 @@ pub struct Acme {
     tls: ServerTls,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    records: Option<Arc<dyn ChallengeRecords>>,
     failure: Option<Failure>,
     /// What the authority advises about the certificate in use.
     suggestion: Option<Suggestion>,
@@ -96,12 +101,19 @@ impl Acme {
             tls,
             clock,
             entropy,
+            records: None,
             failure,
             suggestion: None,
             ordered_at,
             early_is_logged,
             unstored,
         })
+    }
+
+    /// Lets the authority check names by records in DNS.
+    #[must_use]
+    pub fn with_records(self, records: Arc<dyn ChallengeRecords>) -> Self {
+        Self { records: Some(records), ..self }
     }
 
     /// Orders the certificate if that is due. Returns how long to wait before the next call.
@@ -196,8 +208,9 @@ impl Acme {
     async fn order(&mut self) -> Result<(), AcmeError> {
         let account = self.account().await?;
         let replaced = self.identifier().filter(|_| self.failure.is_none() && self.suggestion_is_known());
-        let ordered = order::order(&account, &self.settings.names, self.challenge(), replaced, self.tls.challenges());
-        let pem = ordered.await?;
+        let answers =
+            Answers { way: self.way().await, listeners: self.tls.challenges(), records: self.records.as_deref() };
+        let pem = order::order(&account, &self.settings.names, replaced, &answers).await?;
         self.check(&pem)?;
         // Used even if the disk cannot store it: authorities issue few certificates a week for the same names.
         self.tls.replace(pem.as_bytes(), pem.as_bytes())?;
@@ -221,11 +234,23 @@ impl Acme {
         self.suggestion.as_ref().is_some_and(Suggestion::is_advised)
     }
 
-    /// Returns how the authority shall check the names. After a failure it is the other way, if there are two.
-    fn challenge(&self) -> ChallengeType {
+    /// Returns how the authority shall check the names. After a failure it is the next way, if there are several.
+    ///
+    /// Records in DNS come first: they also work if the authority cannot connect to this server.
+    async fn way(&self) -> ChallengeType {
+        let mut ways = Vec::new();
+        if let Some(records) = &self.records
+            && records.can_publish(&self.settings.names).await
+        {
+            ways.push(ChallengeType::Dns01);
+        }
+        if self.settings.has_https {
+            ways.push(ChallengeType::TlsAlpn01);
+        }
+        ways.push(ChallengeType::Http01);
         let failures = self.failure.as_ref().map_or(0, |failure| failure.count);
-        let by_tls = self.settings.has_https && failures.is_multiple_of(2);
-        if by_tls { ChallengeType::TlsAlpn01 } else { ChallengeType::Http01 }
+        let next = usize::try_from(failures).unwrap_or_default() % ways.len();
+        ways.swap_remove(next)
     }
 
     /// Rejects a certificate that listeners or clients could not use.

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mailapi_acme::{Acme, AcmeSettings, load};
+use async_trait::async_trait;
+use mailapi_acme::{Acme, AcmeSettings, ChallengeRecords, load};
 use mailapi_model::Clock;
 use mailapi_testkit::{FakeClock, Pebble, PebbleSettings, SeededEntropy, free_port};
 use mailapi_tls::{ServerTls, Trust};
@@ -21,7 +22,7 @@ const NAMES: [&str; 2] = ["mx.example.org", "api.example.org"];
 
 /// A server without a certificate, beside an authority.
 struct Site {
-    pebble: Pebble,
+    pebble: Arc<Pebble>,
     tls: ServerTls,
     clock: Arc<FakeClock>,
     data: TempDir,
@@ -34,9 +35,10 @@ impl Site {
     fn new() -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let (http, https) = (free_port(), free_port());
-        let settings = PebbleSettings { http_port: http.port(), tls_port: https.port(), lifetime: 90 * DAY };
+        let settings =
+            PebbleSettings { http_port: http.port(), tls_port: https.port(), lifetime: 90 * DAY, name_server: None };
         Self {
-            pebble: Pebble::start(settings, &made.cert.pem(), &made.signing_key.serialize_pem()),
+            pebble: Arc::new(Pebble::start(settings, &made.cert.pem(), &made.signing_key.serialize_pem())),
             tls: ServerTls::empty(),
             clock: Arc::new(FakeClock::at_real_time()),
             data: tempfile::tempdir().unwrap(),
@@ -152,6 +154,71 @@ async fn names_are_checked_by_a_handshake() {
     let again = ServerTls::empty();
     assert_eq!(load(&site.settings(), &again).unwrap(), None);
     assert_eq!(again.leaf(), site.tls.leaf(), "the next start has the same certificate");
+}
+
+/// Publishes records in the authority's own name server.
+struct OwnRecords {
+    pebble: Arc<Pebble>,
+    /// What was published and withdrawn, in order.
+    log: Mutex<Vec<String>>,
+    /// Why publishing fails.
+    failure: Option<&'static str>,
+}
+
+impl OwnRecords {
+    fn at(site: &Site, failure: Option<&'static str>) -> Arc<Self> {
+        Arc::new(Self { pebble: Arc::clone(&site.pebble), log: Mutex::default(), failure })
+    }
+}
+
+#[async_trait]
+impl ChallengeRecords for OwnRecords {
+    async fn can_publish(&self, names: &[String]) -> bool {
+        names == NAMES
+    }
+
+    async fn publish(&self, name: &str, text: &str) -> Result<(), String> {
+        self.log.lock().unwrap().push(format!("+{name}"));
+        if let Some(failure) = self.failure {
+            return Err(failure.to_owned());
+        }
+        self.pebble.set_text(&format!("_acme-challenge.{name}"), text);
+        Ok(())
+    }
+
+    async fn withdraw(&self, name: &str, _: &str) {
+        self.log.lock().unwrap().push(format!("-{name}"));
+        self.pebble.set_text(&format!("_acme-challenge.{name}"), "");
+    }
+}
+
+#[tokio::test]
+async fn names_are_checked_by_records_at_a_server_out_of_reach() {
+    let site = Site::new();
+    let records = OwnRecords::at(&site, None);
+    site.acme().with_records(records.clone()).step().await;
+    assert!(NAMES.iter().all(|name| site.tls.is_for(name)));
+    let log = records.log.lock().unwrap().clone();
+    let (published, withdrawn): (Vec<_>, Vec<_>) = log.iter().partition(|line| line.starts_with('+'));
+    assert_eq!((published.len(), withdrawn.len()), (2, 2), "{log:?}");
+    assert!(log[2].starts_with('-'), "all stay until every name is checked: {log:?}");
+}
+
+#[tokio::test]
+async fn after_records_that_fail_names_are_checked_otherwise() {
+    let mut site = Site::new();
+    site.listen_https().await;
+    let records = OwnRecords::at(&site, Some("the provider is away"));
+    let mut acme = site.acme().with_records(records.clone());
+    let pause = acme.step().await;
+    let failure = load(&site.settings(), &site.tls).unwrap().unwrap();
+    assert!(failure.reason.contains("the provider is away"), "{failure:?}");
+    let log = records.log.lock().unwrap().clone();
+    assert_eq!((log.len(), &log[0][1..]), (2, &log[1][1..]), "what may be there is withdrawn: {log:?}");
+    site.clock.advance(pause);
+    acme.step().await;
+    assert!(NAMES.iter().all(|name| site.tls.is_for(name)));
+    assert_eq!(records.log.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -284,7 +351,7 @@ async fn an_account_that_the_authority_forgot_is_replaced() {
     site.listen_https().await;
     site.acme().step().await;
     let account = std::fs::read(site.file("account.json")).unwrap();
-    site.pebble.forget_everything();
+    Arc::get_mut(&mut site.pebble).unwrap().forget_everything();
     let mut acme = site.acme_with(AcmeSettings { names: vec!["new.example.org".to_owned()], ..site.settings() });
     site.clock.advance(acme.step().await);
     assert!(site.tls.is_for(NAMES[0]), "the certificate stays in use");

@@ -178,7 +178,7 @@ impl HostedZone {
         }
     }
 
-    /// Returns a record of the library; `None` if it is none of ours.
+    /// Returns a record of the library; `None` for one of another type.
     fn read(&self, record: DnsRecord) -> Option<RecordData> {
         let (kind, text) = match record {
             DnsRecord::CNAME(target) => (RecordKind::Cname, absolute(&target)),

@@ -11,6 +11,8 @@ use mailapi_service::Service;
 use mailapi_service::domains::HostedPages;
 use mailapi_tls::ServerTls;
 
+use crate::dns_challenges::DnsChallenges;
+
 /// Time between two looks at the domains and their names.
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of orders in that time: Let's Encrypt allows 300 in three hours.
@@ -96,6 +98,7 @@ impl HostedCertificates {
         let settings = AcmeSettings { names: hosts.clone(), domain: Some(domain.to_owned()), ..self.settings.clone() };
         let tls = self.tls.for_hosts(&hosts, self.open.get(domain).map(|open| &open.tls));
         let acme = Acme::open(settings, tls.clone(), Arc::clone(&self.clock), Arc::clone(&self.entropy))?;
+        let acme = acme.with_records(Arc::new(DnsChallenges(self.service.clone())));
         Ok(Hosted { hosts, tls, acme })
     }
 }

@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod data_dir;
 mod database_file;
+mod dns_challenges;
 mod failure;
 mod first_token;
 mod host_name;

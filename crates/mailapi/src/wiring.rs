@@ -14,7 +14,7 @@ use mailapi_dns::{DnsSettings, DnsSetupError, NetworkDns, ZoneClient};
 use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
 use mailapi_service::stats::LateInboundLog;
-use mailapi_service::{Metrics, Parts, Service, Settings};
+use mailapi_service::{AgentProgram, Metrics, Parts, Service, Settings};
 use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_store::{Store, StoreError};
@@ -184,7 +184,7 @@ impl Assembly {
             entropy,
             buffer,
             metrics,
-            settings: Settings { node, ..config.service() },
+            settings: Settings { node, dns_agent: dns_agent(), ..config.service() },
         });
         let inbound = Arc::new(service.clone());
         inbound_log.attach(&inbound);
@@ -361,6 +361,13 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     }
     role.lock().map_or(Ok(()), |lock| lock.record(sqlite.home()))?;
     Ok(sqlite)
+}
+
+/// Returns the program for hosted DNS providers, which is installed beside this one.
+fn dns_agent() -> AgentProgram {
+    const NAME: &str = "mailapi-dns";
+    let path = std::env::current_exe().map_or_else(|_| PathBuf::from(NAME), |own| own.with_file_name(NAME));
+    AgentProgram::new(path, std::env::vars_os())
 }
 
 /// The DNS clients.

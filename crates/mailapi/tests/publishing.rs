@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mailapi_testkit::{NameServerProgram, RealNameServer};
+use mailapi_testkit::{NameServerProgram, Pebble, PebbleSettings, RealNameServer, free_port};
 use serde_json::{Value, json};
 use support::{Answer, Server, WorkDir};
 
@@ -67,6 +69,24 @@ impl Fixture {
     fn begun(&self) -> i64 {
         let database = rusqlite::Connection::open(self.work_dir.data().join("mailapi.db")).unwrap();
         database.query_row("SELECT COUNT(*) FROM dns_changes", [], |row| row.get(0)).unwrap()
+    }
+
+    /// Returns the number of texts that the name server has at a name.
+    fn texts_at(&self, name: &str) -> u16 {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // A question about TXT in the class IN (RFC 1035 section 4.1).
+        let mut query = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in name.split('.') {
+            query.push(u8::try_from(label.len()).unwrap());
+            query.extend(label.bytes());
+        }
+        query.extend([0, 0, 16, 0, 1]);
+        socket.send_to(&query, self.name_server.address()).unwrap();
+        let mut answer = [0; 512];
+        let length = socket.recv(&mut answer).unwrap();
+        assert!(length >= 12 && answer[..2] == query[..2], "an answer");
+        u16::from_be_bytes([answer[6], answer[7]])
     }
 
     /// Whether the record of the newest key was found.
@@ -299,4 +319,41 @@ async fn the_secret_of_a_key_is_in_the_database_alone() {
             assert!(!text.contains(&form), "{from} has the secret");
         }
     }
+}
+
+#[test]
+fn a_server_out_of_reach_gets_its_certificate_by_records() {
+    let fixture = Fixture::new(NameServerProgram::Bind);
+    fixture.set_provider();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    // No listener is at these ports of the names, as behind a router.
+    let (http_port, tls_port) = (free_port().port(), free_port().port());
+    let name_server = Some(fixture.name_server.address());
+    let settings = PebbleSettings { http_port, tls_port, lifetime: 90 * 24 * 60 * 60, name_server };
+    let pebble = Pebble::start(settings, &made.cert.pem(), &made.signing_key.serialize_pem());
+    let authority = fixture.work_dir.path().join("authority.pem");
+    std::fs::write(&authority, pebble.certificate()).unwrap();
+    let mut command = fixture.command(&["serve", "--log-format", "json"]);
+    command.env("MAILAPI_TLS__MODE", "acme").env("MAILAPI_TLS__ACME_DIRECTORY", pebble.directory_url());
+    command.env("MAILAPI_MAIL__EMBEDDED__IMAPS_LISTEN", "127.0.0.1:0").env("SSL_CERT_FILE", &authority);
+    let mut server = Server::start(command);
+    let outcomes = ["a new certificate is in use now", "the certificate could not be ordered or stored"];
+    let outcome = server.read_until_one_of(&outcomes);
+    assert_eq!(outcome["message"], outcomes[0], "{outcome}");
+    let imaps = server.running["imaps"].as_str().unwrap().to_owned();
+    let mut client = Command::new("openssl");
+    client.args([
+        "s_client",
+        "-connect",
+        &imaps,
+        "-servername",
+        "mx.example.test",
+        "-verify_hostname",
+        "mx.example.test",
+    ]);
+    let shown = client.stdin(Stdio::null()).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("Pebble Intermediate CA"), "{shown}");
+    server.stop("TERM");
+    assert_eq!(fixture.texts_at("_acme-challenge.mx.example.test"), 0, "the record is withdrawn");
 }

@@ -4,7 +4,7 @@
 //! default; clients must try again.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Pebble {
     directory: TempDir,
     address: SocketAddr,
+    /// Where its own name server takes records.
+    control: SocketAddr,
     /// Where it checks names.
     settings: PebbleSettings,
     certificate: String,
@@ -38,6 +40,8 @@ pub struct PebbleSettings {
     pub tls_port: u16,
     /// Lifetime of certificates in seconds.
     pub lifetime: u64,
+    /// The name server that it asks; `None` for one in which every name is this machine.
+    pub name_server: Option<SocketAddr>,
 }
 
 struct Program {
@@ -57,7 +61,8 @@ impl Pebble {
         fs::write(directory.path().join("key.pem"), key).expect("a file");
         let address = free_port();
         let certificate = certificate.to_owned();
-        let mut server = Self { directory, address, settings, certificate, programs: Vec::new() };
+        let control = free_port();
+        let mut server = Self { directory, address, control, settings, certificate, programs: Vec::new() };
         server.run();
         server
     }
@@ -80,8 +85,28 @@ impl Pebble {
         self.run();
     }
 
+    /// Sets the text of a name in its own name server; an empty one removes all of them.
+    ///
+    /// # Panics
+    /// When the name server does not take it.
+    pub fn set_text(&self, name: &str, text: &str) {
+        let (path, value) = match text {
+            "" => ("/clear-txt", String::new()),
+            text => ("/set-txt", format!(r#","value":"{text}""#)),
+        };
+        let body = format!(r#"{{"host":"{name}."{value}}}"#);
+        let mut stream = TcpStream::connect(self.control).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        let length = body.len();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.split(' ').nth(1) == Some("200"), "{answer}");
+    }
+
     fn run(&mut self) {
-        let (names, control, management) = (free_port(), free_port(), free_port());
+        let (names, control, management) = (free_port(), self.control, free_port());
         let mut resolver = Command::new("pebble-challtestsrv");
         resolver.args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-http01", "", "-https01", ""]);
         resolver.args(["-tlsalpn01", "", "-dns01", &names.to_string(), "-management", &control.to_string()]);
@@ -99,6 +124,7 @@ impl Pebble {
         );
         fs::write(path("config.json"), config).expect("a file");
         let mut server = Command::new("pebble");
+        let names = self.settings.name_server.unwrap_or(names);
         server.args(["-config", &path("config.json"), "-dnsserver", &names.to_string()]);
         // Without pauses between the checks.
         server.env("PEBBLE_VA_NOSLEEP", "1");

@@ -12,6 +12,7 @@ use super::print;
 use crate::background::{self, keep_certificate, keep_hosted_certificates};
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::dns_challenges::DnsChallenges;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::host_name;
@@ -54,8 +55,9 @@ async fn serve(
     let tls = config.server_tls()?;
     if let (Some(tls), Some(settings)) = (&tls, config.acme(directory.path())) {
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let records = Arc::new(DnsChallenges(assembly.service.clone()));
         let acme = Acme::open(settings.clone(), tls.clone(), clock.clone(), entropy.clone())?;
-        loops.spawn(keep_certificate(acme, loops_end.clone()));
+        loops.spawn(keep_certificate(acme.with_records(records), loops_end.clone()));
         let hosted = HostedCertificates::new(assembly.service.clone(), settings, tls.clone(), clock, entropy);
         loops.spawn(keep_hosted_certificates(hosted, loops_end.clone()));
     }

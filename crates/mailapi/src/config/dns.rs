@@ -97,12 +97,6 @@ impl Serialize for Dnssec {
     }
 }
 
-/// Returns the program for hosted DNS providers, which is installed beside this one.
-pub(super) fn hosted_program() -> PathBuf {
-    const NAME: &str = "mailapi-dns";
-    std::env::current_exe().map_or_else(|_| PathBuf::from(NAME), |own| own.with_file_name(NAME))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::config::Config;

@@ -42,7 +42,7 @@ use mailapi_dns::DnsSettings;
 use mailapi_http::HttpSettings;
 use mailapi_model::DomainName;
 use mailapi_proxy::TrustedProxy;
-use mailapi_service::{AgentProgram, MailPrograms, Settings, is_local_name};
+use mailapi_service::{MailPrograms, Settings, is_local_name};
 use mailapi_store::postgres::PostgresSettings;
 use mailapi_tls::{ServerTls, Trust};
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,6 @@ impl Config {
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
         settings.pending_grace = self.recovery_interval();
-        settings.dns_agent = AgentProgram::new(dns::hosted_program(), environment::of_this_process());
         self.webhooks.apply(&mut settings.webhooks, self.http.listen.0);
         settings
     }

@@ -175,12 +175,17 @@ impl Server {
 
     /// Reads the log up to an event with this message.
     pub(crate) fn read_until(&mut self, message: &str) -> Value {
+        self.read_until_one_of(&[message])
+    }
+
+    /// Reads the log up to an event with one of these messages.
+    pub(crate) fn read_until_one_of(&mut self, messages: &[&str]) -> Value {
         let stdout = self.stdout.as_mut().unwrap();
         loop {
             let mut line = String::new();
-            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the server ended before `{message}`");
+            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the server ended before `{messages:?}`");
             let event: Value = serde_json::from_str(&line).expect("every line is one JSON object");
-            if event["message"] == message {
+            if messages.iter().any(|message| event["message"] == *message) {
                 return event;
             }
         }

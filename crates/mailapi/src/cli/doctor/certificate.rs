@@ -33,7 +33,7 @@ fn of_listeners(config: &Config, tls: &ServerTls, now: Timestamp) -> Finding {
         return dates(config, tls, now, "let the program that renews it run, and read its messages");
     };
     let advice = format!(
-        "let {} reach port 443 (http.tls_listen) or 80 of this server; see docs/tls.md",
+        "let {} reach port 443 (http.tls_listen) or 80 of this server, or set a DNS provider; see docs/tls.md",
         settings.directory.trim_start_matches("https://")
     );
     match mailapi_acme::load(&settings, tls) {

@@ -1,6 +1,7 @@
 //! Publishing the DNS records of a domain at its own name servers: a plan, the changes, and the way back.
 
 mod apply;
+mod challenge;
 mod history;
 mod plan;
 mod primary;
