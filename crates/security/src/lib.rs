@@ -23,7 +23,7 @@ use mailapi_model::Blob;
 pub use lookalike::OwnNames;
 pub use report::{
     AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
-    SecurityReport, Verdict,
+    SecurityReport, SpamResult, Verdict,
 };
 pub use sign::{SecuritySign, Severity};
 
@@ -52,5 +52,6 @@ pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<Securi
     let content = page::facts(&pages, &mut findings);
     let links = links::examine(pages, surroundings, &mut findings);
     let files = files::examine(message, &structure, &mut findings)?;
-    Ok(findings.into_report(results, sender, links, files, content))
+    let spam = results::spam(&block, results.source);
+    Ok(SecurityReport { spam, ..findings.into_report(results, sender, links, files, content) })
 }

@@ -50,6 +50,8 @@ pub struct SecurityReport {
     pub reasons: Vec<FoundSign>,
     /// The results of the checks that the message names.
     pub authentication: ReadResults,
+    /// What a spam filter wrote into the message; `None` without.
+    pub spam: Option<SpamResult>,
     /// The author.
     pub sender: AnalyzedSender,
     /// The links, each once.
@@ -132,6 +134,17 @@ pub struct ReadResults {
     pub dmarc: Option<ReadResult>,
     /// ARC.
     pub arc: Option<ReadResult>,
+}
+
+/// What a spam filter wrote into the message. It does not count: the filter has its own threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpamResult {
+    /// Whose filter it is: that of this installation, or another one, or a forger of the field.
+    pub source: ResultSource,
+    /// Whether it calls the message spam.
+    pub is_spam: bool,
+    /// Its score in hundredths; `None` if it names none.
+    pub score: Option<i32>,
 }
 
 /// The author.
@@ -240,6 +253,7 @@ impl Findings {
             score,
             reasons,
             authentication,
+            spam: None,
             sender,
             links,
             files,

@@ -3,7 +3,7 @@
 use mailapi_backend::mime::Header;
 
 use crate::Surroundings;
-use crate::report::{Findings, ReadResult, ReadResults, ResultSource};
+use crate::report::{Findings, ReadResult, ReadResults, ResultSource, SpamResult};
 use crate::sign::SecuritySign;
 
 const FIELD: &str = "Authentication-Results";
@@ -20,6 +20,27 @@ pub(crate) fn read(block: &[u8], surroundings: &Surroundings, findings: &mut Fin
         findings.add(SecuritySign::AuthenticationFailed, format!("DMARC failed for {domain}"));
     }
     results
+}
+
+/// Reads what a spam filter wrote. In a message that this installation checked, forged fields were removed.
+pub(crate) fn spam(block: &[u8], source: ResultSource) -> Option<SpamResult> {
+    let header = Header::of(block);
+    let source = if source == ResultSource::Own { source } else { ResultSource::Header };
+    let starts_with_yes = |text: &str| text.trim_start().get(..3).is_some_and(|word| word.eq_ignore_ascii_case("yes"));
+    if let Some(status) = header.text("X-Spam-Status") {
+        let words = status.split([' ', '\t', ',']).filter_map(|word| word.split_once('='));
+        let score = words.clone().find(|(name, _)| matches!(*name, "score" | "hits")).and_then(|(_, value)| hundredths(value));
+        return Some(SpamResult { source, is_spam: starts_with_yes(&status), score });
+    }
+    let mark = header.text("X-Spam-Flag").or_else(|| header.text("X-Spam"))?;
+    Some(SpamResult { source, is_spam: starts_with_yes(&mark), score: None })
+}
+
+/// Reads a number with up to two decimals.
+fn hundredths(text: &str) -> Option<i32> {
+    let score: f32 = text.parse().ok()?;
+    // Filters score within some hundreds.
+    (score.abs() < 10_000.0).then(|| (score * 100.0).round() as i32)
 }
 
 fn parse(field: &str, own_checker: Option<&str>) -> ReadResults {
@@ -76,6 +97,8 @@ fn without_comments(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn found(result: &str, domain: &str) -> ReadResult {
@@ -97,5 +120,33 @@ mod tests {
         let nameless = parse("spf=fail (x) smtp.mailfrom=a.example; dkim=none", Some("mx.example.org"));
         assert_eq!((nameless.source, nameless.spf), (ResultSource::Header, Some(found("fail", "a.example"))));
         assert_eq!(nameless.dkim, [found("none", "")]);
+    }
+
+    #[test]
+    fn marks_of_usual_filters_are_read() {
+        let of = |field: &str| spam(format!("{field}\r\n\r\n").as_bytes(), ResultSource::None);
+        let result = |is_spam, score| Some(SpamResult { source: ResultSource::Header, is_spam, score });
+        for (field, expected) in [
+            ("X-Spam-Status: Yes, score=7.26 required=15.00", result(true, Some(726))),
+            ("X-Spam-Status: No, score=-0.1 required=5.0 tests=BAYES_00", result(false, Some(-10))),
+            ("X-Spam-Status: No, hits=3", result(false, Some(300))),
+            ("X-Spam-Status: No, score=x required=5", result(false, None)),
+            ("X-Spam-Status: No, score=1e30", result(false, None)),
+            ("X-Spam-Flag: YES", result(true, None)),
+            ("X-Spam: yes", result(true, None)),
+            ("X-Spam: no", result(false, None)),
+            ("Subject: X-Spam: yes", None),
+        ] {
+            assert_eq!(of(field), expected, "{field}");
+        }
+        let own = spam(b"X-Spam-Status: No, score=1.00\r\n\r\n", ResultSource::Own).unwrap();
+        assert_eq!((own.source, own.score), (ResultSource::Own, Some(100)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_mark_is_read(value in "(Yes|No|, |score=|-|[0-9.]{1,6}|\\PC){0,12}") {
+            let _ = spam(format!("X-Spam-Status: {value}\r\n\r\n").as_bytes(), ResultSource::None);
+        }
     }
 }

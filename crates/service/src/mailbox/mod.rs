@@ -22,7 +22,7 @@ pub use mailapi_backend::{
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 pub use mailapi_security::{
     AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
-    SecurityReport, SecuritySign, Severity, Verdict,
+    SecurityReport, SecuritySign, Severity, SpamResult, Verdict,
 };
 pub use save_draft::DraftError;
 

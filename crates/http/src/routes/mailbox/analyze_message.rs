@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use mailapi_service::mailbox::{
-    AnalyzedFile, AnalyzedLink, AnalyzedSender, FoundSign, ReadResult, ReadResults, SecurityReport,
+    AnalyzedFile, AnalyzedLink, AnalyzedSender, FoundSign, ReadResult, ReadResults, SecurityReport, SpamResult,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,6 +30,7 @@ use crate::state::HttpState;
         "dkim": [{ "result": "pass", "domain": "shop.example.net" }],
         "dmarc": { "result": "pass", "domain": "shop.example.net" }, "arc": { "result": "none", "domain": null }
     },
+    "spam": { "source": "own", "is_spam": false, "score": 1.25 },
     "sender": {
         "address": "news@shop.example.net", "reply_to_differs": false, "display_name_is_an_address": false,
         "lookalike_of": null, "first_contact": true
@@ -54,6 +55,9 @@ pub(super) struct Report {
     reasons: Vec<Reason>,
     /// Results of the checks of the sender, from the topmost Authentication-Results header.
     authentication: Results,
+    /// What a spam filter wrote into the message, which does not count; null without.
+    #[schema(required)]
+    spam: Option<Spam>,
     /// Sender.
     sender: Author,
     /// Links of the bodies, each once; at most 100.
@@ -114,6 +118,20 @@ struct Results {
     /// ARC; null if it was not checked.
     #[schema(required)]
     arc: Option<CheckResult>,
+}
+
+/// Result of a spam filter.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SecuritySpam)]
+struct Spam {
+    /// Whose filter it is.
+    #[schema(value_type = CheckedBy)]
+    source: &'static str,
+    /// Whether it calls the message spam.
+    is_spam: bool,
+    /// Its score; null if it names none.
+    #[schema(required)]
+    score: Option<f64>,
 }
 
 /// Result of one check.
@@ -226,6 +244,12 @@ impl From<ReadResults> for Results {
     }
 }
 
+impl From<SpamResult> for Spam {
+    fn from(SpamResult { source, is_spam, score }: SpamResult) -> Self {
+        Self { source: source.as_str(), is_spam, score: score.map(|score| f64::from(score) / 100.0) }
+    }
+}
+
 impl From<AnalyzedSender> for Author {
     fn from(sender: AnalyzedSender) -> Self {
         let AnalyzedSender { address, reply_to_differs, display_name_is_an_address, lookalike_of, first_contact } =
@@ -259,7 +283,7 @@ impl From<AnalyzedFile> for File {
 
 impl From<SecurityReport> for Report {
     fn from(report: SecurityReport) -> Self {
-        let SecurityReport { verdict, score, reasons, authentication, sender, links, files, content, is_partial } =
+        let SecurityReport { verdict, score, reasons, authentication, spam, sender, links, files, content, is_partial } =
             report;
         Self {
             verdict: verdict.as_str(),
@@ -267,6 +291,7 @@ impl From<SecurityReport> for Report {
             partial: is_partial,
             reasons: reasons.into_iter().map(Into::into).collect(),
             authentication: authentication.into(),
+            spam: spam.map(Into::into),
             sender: sender.into(),
             links: links.into_iter().map(Into::into).collect(),
             attachments: files.into_iter().map(Into::into).collect(),

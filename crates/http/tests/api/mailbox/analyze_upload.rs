@@ -9,6 +9,7 @@ use crate::support::{Answer, App, api};
 const FRAUD: &str = "\
 Authentication-Results: mail.test; dmarc=pass header.from=bank.example\r
 From: \"support@bank.com\" <ann@examp1e.org>\r
+X-Spam-Status: Yes, score=7.50 required=15.00\r
 Content-Type: text/html\r
 \r
 <a href=http://192.0.2.1/login>https://www.bank.com/</a>\r
@@ -62,6 +63,7 @@ async fn an_uploaded_message_is_analyzed_and_not_kept() {
         assert_eq!(seen["sender"]["first_contact"], Value::Null);
         // Anybody may write such a field into a file.
         assert_eq!(seen["authentication"]["source"], "header", "{seen}");
+        assert_eq!(seen["spam"], json!({ "source": "header", "is_spam": true, "score": 7.5 }));
     }
     let folders = app.get(&ann, "/mailbox/ann@example.org/messages").await.json();
     assert_eq!(folders["total"], 0, "{folders}");
