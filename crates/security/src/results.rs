@@ -29,7 +29,8 @@ pub(crate) fn spam(block: &[u8], source: ResultSource) -> Option<SpamResult> {
     let starts_with_yes = |text: &str| text.trim_start().get(..3).is_some_and(|word| word.eq_ignore_ascii_case("yes"));
     if let Some(status) = header.text("X-Spam-Status") {
         let words = status.split([' ', '\t', ',']).filter_map(|word| word.split_once('='));
-        let score = words.clone().find(|(name, _)| matches!(*name, "score" | "hits")).and_then(|(_, value)| hundredths(value));
+        let score =
+            words.clone().find(|(name, _)| matches!(*name, "score" | "hits")).and_then(|(_, value)| hundredths(value));
         return Some(SpamResult { source, is_spam: starts_with_yes(&status), score });
     }
     let mark = header.text("X-Spam-Flag").or_else(|| header.text("X-Spam"))?;

@@ -9,7 +9,7 @@ use mailapi_model::{
 };
 use mailapi_service::domains::{
     AccountFields, AppliedPlan, AttemptedChange, CredentialField, DnsPlan, PROVIDERS, PlanConflict, PlanOptions,
-    PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerView,
+    PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerView, hosted_provider,
 };
 
 use super::domains::{self, ADMINS, named};
@@ -54,14 +54,10 @@ impl From<DnsProvider> for Provider {
                 Self::NameServer { server, key_name: key.name, algorithm: key.algorithm.as_str() }
             }
             DnsProvider::Hosted(account) => {
-                Self::Hosted { title: provider_named(&account.provider).map_or("unknown provider", |info| info.title) }
+                Self::Hosted { title: hosted_provider(&account.provider).map_or("unknown provider", |info| info.title) }
             }
         }
     }
-}
-
-fn provider_named(name: &str) -> Option<&'static ProviderInfo> {
-    PROVIDERS.iter().find(|info| info.name == name)
 }
 
 struct Plan {
@@ -189,7 +185,7 @@ pub(crate) async fn show(
         pager,
         algorithms: TsigAlgorithm::ALL.map(TsigAlgorithm::as_str),
         hosted: PROVIDERS,
-        chosen: provider_named(query.text("provider")),
+        chosen: hosted_provider(query.text("provider")),
     })
 }
 
@@ -280,7 +276,7 @@ pub(crate) async fn act(
 }
 
 fn provider_in(fields: &Fields) -> Result<DnsProvider, Violations> {
-    if let Some(info) = provider_named(fields.text("provider")) {
+    if let Some(info) = hosted_provider(fields.text("provider")) {
         let value =
             |field: &CredentialField| (field.name.to_owned(), SecretText::from(fields.text(field.name).to_owned()));
         let credentials = info.fields.iter().map(value).collect();

@@ -9,7 +9,7 @@ use mailapi_model::{
 use mailapi_service::Service;
 use mailapi_service::domains::{
     AccountFields, AppliedPlan, AttemptedChange, DnsPlan, PROVIDERS, PlanOptions, ProviderFields, ProviderInfo,
-    Publication, ServerState, WantedRecord,
+    Publication, ServerState, WantedRecord, hosted_provider,
 };
 
 use super::pages::every_page;
@@ -172,7 +172,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
 /// Reads the account at a hosted provider.
 fn hosted(provider: String, given: &[String]) -> Outcome<DnsProvider> {
     let unknown = || Failure::new(format!("{provider}: unknown provider; see `mailapi dns provider list`"));
-    let info = PROVIDERS.iter().find(|info| info.name == provider).ok_or_else(unknown)?;
+    let info = hosted_provider(&provider).ok_or_else(unknown)?;
     let mut credentials = Vec::new();
     for field in given {
         let (name, value) =
@@ -221,7 +221,7 @@ fn shown(provider: &DnsProvider) -> Vec<(&str, String)> {
             ("algorithm", key.algorithm.as_str().to_owned()),
         ],
         DnsProvider::Hosted(account) => {
-            let title = PROVIDERS.iter().find(|info| info.name == account.provider).map_or("", |info| info.title);
+            let title = hosted_provider(&account.provider).map_or("", |info| info.title);
             vec![("provider", account.provider.clone()), ("name", title.to_owned())]
         }
     }

@@ -32,7 +32,7 @@ pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
 pub use posture::{DomainPosture, DomainProtection, ProtectionLevel};
 pub use publishing::{
     AccountFields, AppliedPlan, AttemptedChange, ChangeAction, CredentialField, DnsPlan, PROVIDERS, PlanConflict,
-    PlanOptions, PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerState, ServerView,
+    PlanOptions, PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerState, ServerView, hosted_provider,
 };
 pub(crate) use verify::decisive_spf;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};

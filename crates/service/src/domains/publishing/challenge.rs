@@ -112,10 +112,12 @@ async fn change_of(
             return Err(UpdateError::Provider(why).into());
         }
     };
+    // Texts of others keep their TTL.
+    let ttl = if before.records.is_empty() { TTL } else { before.ttl };
     let mut records: Vec<_> = before.records.iter().filter(|data| **data != text).cloned().collect();
     if is_wanted {
         records.push(text);
     }
-    let after = RecordSet { ttl: TTL, records };
+    let after = RecordSet { ttl, records };
     Ok(primary.change(name, RecordKind::Txt, before, after))
 }

@@ -18,7 +18,7 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use apply::{AppliedPlan, AttemptedChange};
-pub use mailapi_hosted_dns::{CredentialField, PROVIDERS, ProviderInfo};
+pub use mailapi_hosted_dns::{CredentialField, PROVIDERS, ProviderInfo, provider as hosted_provider};
 pub use plan::{ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange};
 pub use propagation::{ServerState, ServerView};
 pub use provider::{AccountFields, ProviderFields};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use mailapi_model::{DnsProvider, DomainName, ProviderAccount, UpdateServer, Violations};
-use mailapi_service::domains::{AccountFields, PROVIDERS, ProviderFields};
+use mailapi_service::domains::{AccountFields, ProviderFields, hosted_provider};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -71,7 +71,7 @@ impl ProviderRecord {
 
 /// Returns the fields of an account that are no secrets.
 fn shown_fields(account: &ProviderAccount) -> BTreeMap<String, String> {
-    let info = PROVIDERS.iter().find(|info| info.name == account.provider);
+    let info = hosted_provider(&account.provider);
     let is_shown =
         |name: &str| info.is_some_and(|info| info.fields.iter().any(|field| field.name == name && !field.is_secret));
     let fields = account.credentials.iter().filter(|(name, _)| is_shown(name));
