@@ -12,7 +12,7 @@ pub struct ProviderInfo {
     pub title: &'static str,
     /// What an account consists of.
     pub fields: &'static [CredentialField],
-    /// Whether our tests run its client against an imitation of its API. The others are only read.
+    /// Whether our tests run its client against an imitation of its API. The clients of others are unproven here.
     pub is_tested: bool,
 }
 
@@ -43,15 +43,15 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             optional("hosted_zone_id", "Hosted zone ID"),
         ],
     ),
-    read("bunny", "bunny.net", &[secret("api_key", "API key")]),
-    read("digitalocean", "DigitalOcean", &[secret("api_token", "API token")]),
-    read("dnsimple", "DNSimple", &[secret("api_token", "API token"), public("account_id", "Account ID")]),
-    read("gandi", "Gandi LiveDNS", &[secret("personal_access_token", "Personal access token")]),
-    read("hetzner", "Hetzner", &[secret("api_token", "Hetzner Cloud API token")]),
-    read("inwx", "INWX", &[public("username", "User name"), secret("password", "Password")]),
-    read("ionos", "IONOS", &[secret("api_key", "API key (prefix.secret)")]),
-    read("linode", "Linode", &[secret("api_token", "Personal access token")]),
-    read(
+    untested("bunny", "bunny.net", &[secret("api_key", "API key")]),
+    untested("digitalocean", "DigitalOcean", &[secret("api_token", "API token")]),
+    untested("dnsimple", "DNSimple", &[secret("api_token", "API token"), public("account_id", "Account ID")]),
+    untested("gandi", "Gandi LiveDNS", &[secret("personal_access_token", "Personal access token")]),
+    untested("hetzner", "Hetzner", &[secret("api_token", "Hetzner Cloud API token")]),
+    untested("inwx", "INWX", &[public("username", "User name"), secret("password", "Password")]),
+    untested("ionos", "IONOS", &[secret("api_key", "API key (prefix.secret)")]),
+    untested("linode", "Linode", &[secret("api_token", "Personal access token")]),
+    untested(
         "netcup",
         "netcup",
         &[
@@ -60,7 +60,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             secret("api_password", "API password"),
         ],
     ),
-    read(
+    untested(
         "ovh",
         "OVHcloud",
         &[
@@ -70,9 +70,9 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             optional("endpoint", "Endpoint: ovh-eu, ovh-us or ovh-ca"),
         ],
     ),
-    read("porkbun", "Porkbun", &[secret("api_key", "API key"), secret("secret_api_key", "Secret API key")]),
-    read("scaleway", "Scaleway", &[secret("secret_key", "Secret key of the API key")]),
-    read("vultr", "Vultr", &[secret("api_key", "API key")]),
+    untested("porkbun", "Porkbun", &[secret("api_key", "API key"), secret("secret_api_key", "Secret API key")]),
+    untested("scaleway", "Scaleway", &[secret("secret_key", "Secret key of the API key")]),
+    untested("vultr", "Vultr", &[secret("api_key", "API key")]),
 ];
 
 /// Returns the provider of this name.
@@ -85,7 +85,7 @@ const fn tested(name: &'static str, title: &'static str, fields: &'static [Crede
     ProviderInfo { name, title, fields, is_tested: true }
 }
 
-const fn read(name: &'static str, title: &'static str, fields: &'static [CredentialField]) -> ProviderInfo {
+const fn untested(name: &'static str, title: &'static str, fields: &'static [CredentialField]) -> ProviderInfo {
     ProviderInfo { name, title, fields, is_tested: false }
 }
 

@@ -225,7 +225,7 @@ async fn a_zone_that_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn route_53_shows_a_zone_in_pages() {
+async fn route_53_lists_one_set_of_a_long_zone() {
     let world = HostedWorld::start().await;
     let mut agent = world.agent("route53").await;
     {
