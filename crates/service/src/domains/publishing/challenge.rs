@@ -52,24 +52,29 @@ impl Service {
     async fn change_challenge(&self, host: &str, text: &str, is_wanted: bool) -> Result<(), PublishError> {
         let (domain, provider) = self.provider_above(host).await?.ok_or(PublishError::NoProvider)?;
         let (name, text) = (format!("_acme-challenge.{host}"), RecordData::text(text));
-        let (lock, at) = (domain.clone(), name.clone());
-        let changed = self.with_domain_lock(&lock, async move |service: Self| {
-            let primary = service.primary_at(&domain, provider).await?;
-            let change = change_of(&primary, &at, text, is_wanted).await?;
-            let made = made(&primary, &change).await;
+        let (at, account) = (domain.clone(), provider.clone());
+        let changed = self.with_domain_lock(&domain, async move |service: Self| {
+            let primary = service.primary_at(&at, account).await?;
+            let change = change_of(&primary, &name, text, is_wanted).await?;
+            let (state, error) = made(&primary, &change).await;
             tracing::info!(
-                record = at,
+                record = name,
                 is_wanted,
-                state = made.0.as_str(),
+                state = state.as_str(),
                 "record for the certificate authority changed"
             );
-            match made {
-                (ChangeState::Applied, _) if is_wanted => service.seen_everywhere(&primary, change).await,
-                (ChangeState::Applied, _) => Ok(()),
-                (_, error) => Err(UpdateError::Provider(error.unwrap_or_default()).into()),
+            match state {
+                ChangeState::Applied => Ok(change),
+                _ => Err(PublishError::from(UpdateError::Provider(error.unwrap_or_default()))),
             }
         });
-        changed.await
+        let change = changed.await?;
+        if !is_wanted {
+            return Ok(());
+        }
+        // Without the lock, which would delay every other change of the domain.
+        let primary = self.primary_at(&domain, provider).await?;
+        self.seen_everywhere(&primary, change).await
     }
 
     /// Waits until no name server of the zone answers without the record. One that does not answer at all cannot be asked by
