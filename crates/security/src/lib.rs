@@ -9,6 +9,7 @@ mod files;
 mod links;
 mod lookalike;
 mod page;
+mod reach;
 mod report;
 mod results;
 mod sender;
@@ -46,6 +47,7 @@ pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<Securi
     let structure = MessageStructure::of_bytes(message)?;
     let block = structure.header().within(message).to_bytes()?;
     let mut findings = Findings::default();
+    findings.is_partial = reach::exceeds_the_reader(message)?;
     let results = results::read(&block, surroundings, &mut findings);
     let sender = sender::examine(&block, surroundings, &mut findings);
     let pages = page::of_bodies(message, &structure, &mut findings)?;

@@ -17,6 +17,7 @@ use super::table::{fields, table};
 use super::{Shown, caller, password, print};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::terminal_text::shown as shown_text;
 use crate::wiring::{self, Create};
 
 #[derive(Debug, Args)]
@@ -343,13 +344,13 @@ fn plan_text(plan: &DnsPlan) -> String {
         ("name servers", plan.name_servers.join(", ")),
     ]);
     for planned in &plan.changes {
-        text += &format!("\n{} {}: {}\n", planned.action.as_str(), planned.purpose, planned.reason);
+        text += &format!("\n{} {}: {}\n", planned.action.as_str(), planned.purpose, shown_text(&planned.reason));
         text += &lines_of(&planned.change);
     }
     for conflict in &plan.conflicts {
-        text += &format!("\nleft alone {}: {}\n", conflict.purpose, conflict.reason);
+        text += &format!("\nleft alone {}: {}\n", conflict.purpose, shown_text(&conflict.reason));
         for found in &conflict.found {
-            text += &format!("  = {} {} {found}\n", conflict.name, conflict.record_type);
+            text += &format!("  = {} {} {}\n", conflict.name, conflict.record_type, shown_text(found));
         }
         if conflict.is_replaceable {
             text += &format!("  --replace {} replaces it\n", conflict.purpose);
@@ -377,7 +378,7 @@ fn lines_of(change: &SetChange) -> String {
 fn attempted_text(changes: &[AttemptedChange]) -> String {
     let lines = changes.iter().map(|attempted| {
         let state = attempted.state.map_or("not tried", ChangeState::as_str);
-        let why = attempted.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        let why = attempted.error.as_ref().map(|error| format!(": {}", shown_text(error))).unwrap_or_default();
         format!(
             "{state} {} {}{why}\n{}",
             attempted.change.name,
@@ -394,7 +395,9 @@ fn applied_text(applied: &AppliedPlan) -> String {
         let state = match view.state {
             ServerState::Seen => "has all records".to_owned(),
             ServerState::Waiting => "does not have all records yet".to_owned(),
-            ServerState::Unknown => format!("does not answer: {}", view.error.clone().unwrap_or_default()),
+            ServerState::Unknown => {
+                format!("does not answer: {}", shown_text(view.error.as_deref().unwrap_or_default()))
+            }
         };
         text += &format!("{} {state}\n", view.server);
     }
