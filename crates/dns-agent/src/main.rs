@@ -20,7 +20,7 @@ const USAGE: &str = concat!(
      from its standard input, and answers each job with a line.\n"
 );
 
-/// Exit status if the first line is no account.
+/// Exit status if the first line does not name an account.
 const NO_ACCOUNT: u8 = 2;
 
 fn main() -> ExitCode {

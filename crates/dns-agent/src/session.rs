@@ -15,7 +15,7 @@ use crate::library::HostedZone;
 pub(crate) enum SessionEnd {
     /// The input ended, or has a line that is not finished or too long.
     Done,
-    /// The first line is no account.
+    /// The first line does not name an account.
     NoAccount,
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn run() -> SessionEnd {
                 write(&HostedAnswer::Failed(invalid("the line is too long")));
                 return SessionEnd::Done;
             }
-            // The server ended within a line: half a job is none.
+            // The server ended within a line: an unfinished job is not run.
             Ok(None) | Err(LineError::Unfinished | LineError::Io(_)) => return SessionEnd::Done,
         };
         let answer = match HostedJob::from_line(&line) {

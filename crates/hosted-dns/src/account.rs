@@ -8,7 +8,7 @@ use crate::providers::{ProviderInfo, provider};
 
 /// Maximum length of a credential. Tokens have some hundred octets.
 const MAX_CREDENTIAL: usize = 4096;
-/// Shortest value that is removed from messages: a shorter one is no secret, and is part of many words.
+/// Minimum length of values that are removed from messages: shorter ones are too weak for secrets, and occur in many words.
 const MIN_SCRUBBED: usize = 4;
 /// Length of the start by which a longer credential is recognized.
 const RECOGNIZED: usize = 8;
@@ -21,7 +21,7 @@ pub struct HostedAccount {
     zone: String,
 }
 
-/// The values are no account. No form of this shows a credential.
+/// The values do not form a valid account. Neither `Display` nor `Debug` shows a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAccount {
     /// No provider has this name.

@@ -188,7 +188,7 @@ impl RunningProgram {
         Ok(Self { child, input, output: BufReader::new(output) })
     }
 
-    /// Sends a line and returns the next. `None`: the pipe is broken, or there is no end of a line.
+    /// Sends a line and returns the answer; `None` if the pipe breaks or the answer has no line end.
     async fn exchange(&mut self, line: &str) -> Option<Vec<u8>> {
         self.input.write_all(line.as_bytes()).await.ok()?;
         read_line(&mut self.output).await.ok()?

@@ -95,19 +95,19 @@ pub enum FailureKind {
     Invalid,
 }
 
-/// The line is none of the protocol. No form of this shows the line, which may have credentials.
+/// The line does not follow the protocol. Neither `Display` nor `Debug` shows the line, which may contain credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLine {
     /// Not JSON of the expected form.
     #[error("not a line of the protocol")]
     Form,
-    /// The account is none.
+    /// The account is invalid.
     #[error(transparent)]
     Account(#[from] InvalidAccount),
-    /// The name is none.
+    /// The name is not a domain name.
     #[error("not a domain name")]
     Name,
-    /// A record is none of its type.
+    /// A record is invalid for the type.
     #[error("not records of the type")]
     Records,
 }

@@ -229,7 +229,7 @@ impl SigningKey {
 }
 
 impl FoundSet {
-    /// Returns the records; `None` if one is none of its type.
+    /// Returns the records; `None` if one is invalid for the type.
     pub(super) fn records(&self) -> Option<Vec<RecordData>> {
         self.values().map(|value| record_of(&self.kind, value)).collect()
     }

@@ -221,7 +221,7 @@ async fn lines_that_are_no_jobs_are_refused_one_by_one() {
     ];
     input.push_str(&jobs.join("\n"));
     input.push('\n');
-    // Half a job is none.
+    // An unfinished job is not run.
     input.push_str(r#"{"job":"list","name":"example.org","type":"MX"}"#);
     let (output, status) = program_with(input.as_bytes(), &[]).await;
     assert_eq!(status, Some(0));

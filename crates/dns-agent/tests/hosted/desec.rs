@@ -68,7 +68,7 @@ fn put(state: &mut ProviderState, zone: &str, body: &str) -> FakeAnswer {
     FakeAnswer::new(200, Value::from(answers).to_string())
 }
 
-/// Returns the canonical form of a value; `None` for one that is none. Long strings are split.
+/// Returns the canonical form of a value; `None` if it is invalid. Long strings are split.
 fn normal(kind: &str, value: &str) -> Option<String> {
     if kind != "TXT" {
         return value.ends_with('.').then(|| value.to_ascii_lowercase());

@@ -43,7 +43,7 @@ pub(crate) struct ApiStores {
     pub(crate) cloudflare: ProviderStore,
     pub(crate) desec: ProviderStore,
     pub(crate) route53: ProviderStore,
-    /// Hosts that a client asked the proxy for, and that are no API.
+    /// Hosts that a client asked the proxy for, other than those of the APIs.
     pub(crate) other_hosts: Mutex<Vec<String>>,
 }
 

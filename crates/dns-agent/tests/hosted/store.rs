@@ -51,7 +51,7 @@ pub(crate) enum ApiTrouble {
     CutBefore,
     /// The request is done, and the connection ends.
     CutAfterwards,
-    /// The request is done, and there is no answer.
+    /// The request is carried out, and no answer follows.
     Hang,
     /// Nothing happens, and the answer leads to another host.
     Redirect,

@@ -69,7 +69,7 @@ impl ProviderRecord {
     }
 }
 
-/// Returns the fields of an account that are no secrets.
+/// Returns the fields of an account that may be shown.
 fn shown_fields(account: &ProviderAccount) -> BTreeMap<String, String> {
     let info = hosted_provider(&account.provider);
     let is_shown =
