@@ -55,7 +55,7 @@ impl HostedAccount {
         let given = credentials.into_iter().filter(|(_, value)| !value.expose().is_empty());
         let credentials: BTreeMap<_, _> = given.collect();
         for (name, value) in &credentials {
-            let field = info.fields.iter().find(|field| field.name == name).ok_or(InvalidAccount::UnknownField)?;
+            let field = info.field(name).ok_or(InvalidAccount::UnknownField)?;
             if !is_credential(value.expose()) {
                 return Err(InvalidAccount::InvalidField(field.name));
             }

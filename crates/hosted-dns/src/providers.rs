@@ -29,6 +29,14 @@ pub struct CredentialField {
     pub is_required: bool,
 }
 
+impl ProviderInfo {
+    /// Returns the field of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&'static CredentialField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
 /// Every provider: those of which our tests run the client, then the others by name.
 pub const PROVIDERS: &[ProviderInfo] = &[
     tested("cloudflare", "Cloudflare", &[secret("api_token", "API token")]),

@@ -179,7 +179,7 @@ fn hosted(provider: String, given: &[String]) -> Outcome<DnsProvider> {
         let (name, value) =
             field.split_once('=').ok_or_else(|| Failure::new(format!("{field}: must be NAME=VALUE")))?;
         // Every user of the machine can list the arguments of commands.
-        if info.fields.iter().any(|field| field.name == name && field.is_secret) {
+        if info.field(name).is_some_and(|field| field.is_secret) {
             return Err(Failure::new(format!("{name}: is a secret, and is read from the standard input")));
         }
         credentials.push((name.to_owned(), Secret::new(value.to_owned())));

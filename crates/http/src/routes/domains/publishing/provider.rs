@@ -72,8 +72,7 @@ impl ProviderRecord {
 /// Returns the fields of an account that may be shown.
 fn shown_fields(account: &ProviderAccount) -> BTreeMap<String, String> {
     let info = hosted_provider(&account.provider);
-    let is_shown =
-        |name: &str| info.is_some_and(|info| info.fields.iter().any(|field| field.name == name && !field.is_secret));
+    let is_shown = |name: &str| info.and_then(|info| info.field(name)).is_some_and(|field| !field.is_secret);
     let fields = account.credentials.iter().filter(|(name, _)| is_shown(name));
     fields.map(|(name, value)| (name.clone(), value.expose().clone())).collect()
 }
