@@ -12,6 +12,7 @@ use super::output::print_if_open;
 use crate::config::Config;
 use crate::failure::Outcome;
 use crate::signals::Signals;
+use crate::terminal_text::is_command;
 use crate::wiring::{self, Create};
 
 /// Number of events per read.
@@ -111,7 +112,7 @@ fn line(event: &StoredEvent) -> String {
     let rest = if words.is_empty() { data.to_string() } else { words.join("  ") };
     let event_type = event.event_type.as_str();
     // A reply of another server must not look like another event.
-    let rest = rest.replace(char::is_control, " ");
+    let rest = rest.replace(is_command, " ");
     format!("{}  {event_type:<TYPE_WIDTH$}  {rest}\n", event.at)
 }
 

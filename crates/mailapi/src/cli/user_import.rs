@@ -14,6 +14,7 @@ use super::input_file::InputFile;
 use super::output::print_if_open;
 use super::{caller, print};
 use crate::failure::{Failure, Outcome};
+use crate::terminal_text::is_command;
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
@@ -242,7 +243,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
 
 /// Shortens a name of a column for a message.
 fn shown(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(40).collect()
+    name.chars().filter(|c| !is_command(*c)).take(40).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use mailapi_model::{EmailAddress, FolderName};
 
 use super::super::{audit_mail, print};
 use crate::failure::{Failure, Outcome};
+use crate::terminal_text::is_command;
 
 /// The counts of a folder, or of all.
 #[derive(Debug, Clone, Copy, Default)]
@@ -72,7 +73,7 @@ impl Report {
     /// Prints a line. Another user or server has chosen the names in it, which must not control the terminal.
     pub(super) fn note(&mut self, line: &str) -> Outcome {
         self.clear();
-        print(&format!("{}\n", line.replace(char::is_control, "\u{fffd}")))
+        print(&format!("{}\n", line.replace(is_command, "\u{fffd}")))
     }
 
     /// Returns the number of messages of the current folder so far.
