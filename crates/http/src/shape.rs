@@ -121,7 +121,7 @@ texts! {
     /// different value; `unknown`: DNS lookup failed, or the value to publish or the effect of the published value is
     /// unknown.
     PublicationState: |text| text.enum_values(Some(Publication::ALL.map(Publication::as_str)));
-    /// `strong`: as well as records of this kind can; `fair`: there is one more step; `weak`: the records are wrong, or have
+    /// `strong`: the records do all that such records can do; `fair`: there is one more step; `weak`: the records are wrong, or have
     /// next to no effect; `missing`: there is no record; `unknown`: DNS lookup failed, or the effect is unknown.
     ProtectionLevelName: |text| text.enum_values(Some(ProtectionLevel::ALL.map(ProtectionLevel::as_str)));
     /// Kind of record that protects a domain.

@@ -3,7 +3,10 @@
 use mailapi_model::{DomainName, Timestamp};
 
 use super::DomainError;
-use super::verify::{AppliedPolicy, Context, RecordCheck, RecordStatus, TIME, TimedDns, check_protection, is_spf};
+use super::verify::{
+    AppliedPolicy, Context, ProtectionCheck, RecordCheck, RecordStatus, StrangerResult, TIME, TimedDns,
+    check_protection,
+};
 use crate::{Caller, Service};
 
 /// How well the records of a domain protect it.
@@ -39,7 +42,7 @@ pub struct DomainProtection {
 /// How well records protect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtectionLevel {
-    /// As well as records of this kind can.
+    /// The records do all that such records can do.
     Strong,
     /// There is one more step.
     Fair,
@@ -79,20 +82,19 @@ impl Service {
         let keys = self.keys_in_use(name).await?;
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let context = Context::new(&dns, &domain, &self.0.settings.mail_host).await;
-        let (checks, policy) = check_protection(&context, &keys).await;
-        let protections = protections(&checks, policy.as_ref());
+        let protections = protections(&check_protection(&context, &keys).await);
         let (level, next_step) = (level_of(&protections), next_step(&protections));
         Ok(DomainPosture { domain, checked_at: self.0.clock.now(), level, next_step, protections })
     }
 }
 
-fn protections(checks: &[RecordCheck], policy: Option<&AppliedPolicy>) -> Vec<DomainProtection> {
-    let of = |kind: &'static str| checks.iter().filter(move |check| check.kind == kind);
+fn protections(check: &ProtectionCheck) -> Vec<DomainProtection> {
+    let of = |kind: &'static str| check.records.iter().filter(move |check| check.kind == kind);
     let records_about_tls = of("MTA-STS")
         .chain(of("TLS-RPT"))
         .map(|check| by_status(check, || (ProtectionLevel::Strong, check.hint.clone(), None)));
-    let spf = of("SPF").map(spf);
-    let dmarc = of("DMARC").map(|check| by_status(check, || dmarc(policy)));
+    let spf = of("SPF").map(|record| by_status(record, || spf(check.strangers)));
+    let dmarc = of("DMARC").map(|record| by_status(record, || dmarc(check.policy.as_ref())));
     spf.chain(dkim(&of("DKIM").collect::<Vec<_>>())).chain(dmarc).chain(records_about_tls).collect()
 }
 
@@ -119,26 +121,26 @@ fn by_status(check: &RecordCheck, effect: impl FnOnce() -> Effect) -> DomainProt
     DomainProtection { kind: check.kind, level, found: check.found.clone(), text, next_step }
 }
 
-fn spf(check: &RecordCheck) -> DomainProtection {
-    by_status(check, || {
-        let policy = check.found.iter().find(|text| is_spf(text)).map_or("", String::as_str);
-        let step = || Some("End the policy with ~all.".to_owned());
-        let terms = || policy.split(' ').skip(1).map(str::to_ascii_lowercase);
-        // Terms behind `all` have no effect (RFC 7208 section 5.1), nor has `redirect` beside it (section 6.1).
-        match terms().find(|term| matches!(term.trim_start_matches(['+', '-', '~', '?']), "all")).as_deref() {
-            Some("-all" | "~all") => {
-                (ProtectionLevel::Strong, "Receivers distrust mail from other servers.".to_owned(), None)
-            }
-            Some("?all") => (ProtectionLevel::Weak, "The policy says nothing about other servers.".to_owned(), step()),
-            Some(_) => {
-                (ProtectionLevel::Weak, "The policy allows every server to send as this domain.".to_owned(), step())
-            }
-            None if terms().any(|term| term.starts_with("redirect=")) => {
-                (ProtectionLevel::Unknown, "The policy of another domain decides about other servers.".to_owned(), None)
-            }
-            None => (ProtectionLevel::Weak, "The policy says nothing about other servers.".to_owned(), step()),
+fn spf(strangers: Option<StrangerResult>) -> Effect {
+    let (level, text, next_step) = match strangers {
+        Some(StrangerResult::Distrusted) => {
+            (ProtectionLevel::Strong, "Receivers distrust mail from other servers.", None)
         }
-    })
+        Some(StrangerResult::Neutral) => {
+            let step = "End the policy with ~all.";
+            (ProtectionLevel::Weak, "The policy says nothing about other servers.", Some(step))
+        }
+        Some(StrangerResult::Allowed) => {
+            let step = "Name only servers that send for this domain, and end the policy with ~all.";
+            let text = "The policy allows all servers, or a large part of the Internet, to send as this domain.";
+            (ProtectionLevel::Weak, text, Some(step))
+        }
+        Some(StrangerResult::Unknown) => {
+            (ProtectionLevel::Unknown, "The policy has macros, so only real mail shows which servers it allows.", None)
+        }
+        None => (ProtectionLevel::Unknown, "The policy could not be read.", None),
+    };
+    (level, text.to_owned(), next_step.map(ToOwned::to_owned))
 }
 
 /// Describes the records of all keys as one protection: those that sign decide.
@@ -179,9 +181,17 @@ fn dmarc(policy: Option<&AppliedPolicy>) -> Effect {
         "quarantine" => (ProtectionLevel::Fair, "Receivers treat forged mail as suspicious."),
         _ => (ProtectionLevel::Weak, "Receivers accept forged mail."),
     };
+    let text = match policy.share() {
+        Some(share) => format!("{text} Older receivers do so with {share} % of it."),
+        None => text.to_owned(),
+    };
     let is_whole = !policy.is_testing() && !policy.spares_subdomains();
-    let level = if level == ProtectionLevel::Strong && !is_whole { ProtectionLevel::Fair } else { level };
-    (level, text.to_owned(), next_step)
+    let level = match level {
+        ProtectionLevel::Strong if !is_whole => ProtectionLevel::Fair,
+        ProtectionLevel::Fair if policy.share().is_some() => ProtectionLevel::Weak,
+        level => level,
+    };
+    (level, text, next_step)
 }
 
 /// Returns the level of the domain.
@@ -227,19 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_an_spf_policy_decides() {
+    fn what_strangers_may_do_decides_about_spf() {
         use ProtectionLevel::{Strong, Unknown, Weak};
-        for (policy, level) in [
-            ("v=spf1 mx -all", Strong),
-            ("v=spf1 mx ~ALL", Strong),
-            ("v=spf1 mx ~all redirect=example.net", Strong),
-            ("v=spf1 mx ?all", Weak),
-            ("v=spf1 mx", Weak),
-            ("v=spf1 mx all", Weak),
-            ("v=spf1 mx +all", Weak),
-            ("v=spf1 redirect=example.net", Unknown),
+        for (strangers, level, has_step) in [
+            (Some(StrangerResult::Distrusted), Strong, false),
+            (Some(StrangerResult::Neutral), Weak, true),
+            (Some(StrangerResult::Allowed), Weak, true),
+            (Some(StrangerResult::Unknown), Unknown, false),
+            (None, Unknown, false),
         ] {
-            assert_eq!(spf(&check("SPF", RecordStatus::Ok, &["other", policy])).level, level, "{policy}");
+            let (found, _, step) = spf(strangers);
+            assert_eq!((found, step.is_some()), (level, has_step), "{strangers:?}");
         }
     }
 
@@ -259,6 +267,8 @@ mod tests {
             ("v=DMARC1; p=reject; pct=10; rua=mailto:a@example.org", Fair, "pct="),
             ("v=DMARC1; p=reject; pct=100; rua=mailto:a@example.org", Strong, ""),
             ("v=DMARC1; p=quarantine; t=y; rua=mailto:a@example.org", Weak, "t=y"),
+            ("v=DMARC1; p=quarantine; pct=10; rua=mailto:a@example.org", Weak, "pct="),
+            ("v=DMARC1; p=reject; pct=x; rua=mailto:a@example.org", Strong, ""),
             ("v=DMARC1; p=none; pct=10; rua=mailto:a@example.org", Weak, "p=quarantine"),
         ] {
             let (found, _, next) = of(record);

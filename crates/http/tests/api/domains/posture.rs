@@ -81,7 +81,7 @@ async fn name_servers_that_do_not_answer_prove_nothing() {
     app.dns.set_txt("example.org", &["v=spf1 a:mx.example.net +all"]);
     let posture = app.get(&ann, "/domains/example.org/security").await.assert(StatusCode::OK);
     assert_eq!(levels(&posture)[..3], ["weak", "missing", "unknown"]);
-    assert_eq!(posture["next_step"], "End the policy with ~all.");
+    assert_eq!(posture["next_step"], "Name only servers that send for this domain, and end the policy with ~all.");
     // Looking changes nothing.
     let domain = app.get(&app.admin, "/domains/example.org").await.assert(StatusCode::OK);
     assert_eq!(domain["domain"]["verified"], false, "{domain}");

@@ -39,7 +39,13 @@ impl AppliedPolicy {
 
     /// Whether the policy has less effect than it says: by `t`, or at older receivers by `pct` (RFC 7489 section 6.3).
     pub(in crate::domains) fn is_testing(&self) -> bool {
-        self.wanted() != "none" && (self.value("t") == "y" || !matches!(self.value("pct"), "" | "100"))
+        self.wanted() != "none" && (self.value("t") == "y" || self.share().is_some())
+    }
+
+    /// Returns the percentage of forged mail that older receivers treat as the policy says, if it is not all of it (RFC 7489
+    /// section 6.3). Receivers ignore an invalid one.
+    pub(in crate::domains) fn share(&self) -> Option<u8> {
+        self.value("pct").parse().ok().filter(|share| *share < 100 && self.wanted() != "none")
     }
 
     /// Whether names below the domain have a weaker policy.

@@ -8,6 +8,7 @@ mod mx;
 pub(super) mod programs;
 mod spf;
 mod spf_grammar;
+mod spf_walk;
 mod tags;
 mod timed_dns;
 
@@ -16,6 +17,7 @@ pub(super) use dkim::publishes;
 pub(super) use dmarc::AppliedPolicy;
 pub(super) use spf::{extended as extended_spf, is_policy as is_spf};
 pub(crate) use spf_grammar::decisive as decisive_spf;
+pub(super) use spf_walk::StrangerResult;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -265,14 +267,20 @@ pub(super) async fn check_mail(context: &Context<'_>, keys: &[DomainKey]) -> Vec
     [vec![mx, spf], dkim, vec![dmarc]].concat()
 }
 
-/// Checks the records that protect a domain, and returns the DMARC policy that applies to it.
-pub(super) async fn check_protection(
-    context: &Context<'_>,
-    keys: &[DomainKey],
-) -> (Vec<RecordCheck>, Option<AppliedPolicy>) {
-    let (spf, dkim, (dmarc, policy), policies) =
-        tokio::join!(spf::check(context), dkim::check(context, keys), dmarc::look(context), advice::policies(context));
-    ([vec![spf], dkim, vec![dmarc], policies].concat(), policy)
+/// The records that protect a domain, and what valid policies among them do.
+pub(super) struct ProtectionCheck {
+    pub(super) records: Vec<RecordCheck>,
+    /// What the SPF policy says about servers of strangers.
+    pub(super) strangers: Option<StrangerResult>,
+    /// The DMARC policy that applies to the domain.
+    pub(super) policy: Option<AppliedPolicy>,
+}
+
+/// Checks the records that protect a domain.
+pub(super) async fn check_protection(context: &Context<'_>, keys: &[DomainKey]) -> ProtectionCheck {
+    let ((spf, strangers), dkim, (dmarc, policy), policies) =
+        tokio::join!(spf::look(context), dkim::check(context, keys), dmarc::look(context), advice::policies(context));
+    ProtectionCheck { records: [vec![spf], dkim, vec![dmarc], policies].concat(), strangers, policy }
 }
 
 /// Whether all required records are right; `None` if not all of them could be checked.
