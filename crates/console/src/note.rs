@@ -45,7 +45,7 @@ notes! {
     DomainApproved = "domain-approved", "The domain is approved.";
     DomainDeleted = "domain-deleted", "The domain is deleted.";
     KeyCreated = "key-created", "The new DKIM key signs as soon as its record is seen in DNS.";
-    ProviderSet = "provider-set", "The name server accepts the key. Look at the plan next.";
+    ProviderSet = "provider-set", "The provider accepts the key or the account. Look at the plan next.";
     ProviderForgotten = "provider-forgotten", "The key is forgotten; the records stay.";
     UserCreated = "user-created", "The user is created.";
     UserChanged = "user-changed", "The user is changed.";

@@ -5,12 +5,14 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_model::{RecordKind, SetChange};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::account::{HostedAccount, dns_name};
@@ -20,6 +22,8 @@ use crate::protocol::{FailureKind, HostedAnswer, HostedError, HostedJob, HostedR
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Time in which the program ends after its input.
 const END_LIMIT: Duration = Duration::from_secs(2);
+/// Programs that run at once. Each takes some 20 MB.
+const AT_ONCE: usize = 8;
 /// Environment variables that the program gets, if the server has them: the proxy and the authorities for TLS.
 pub const PASSED_VARIABLES: [&str; 5] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 
@@ -28,6 +32,7 @@ pub const PASSED_VARIABLES: [&str; 5] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY
 pub struct AgentProgram {
     path: PathBuf,
     environment: Vec<(OsString, OsString)>,
+    permits: Arc<Semaphore>,
 }
 
 /// A running program with one account. It ends when this value is dropped.
@@ -38,6 +43,7 @@ pub struct AgentProgram {
 pub struct DnsAgent {
     account: HostedAccount,
     running: Option<RunningProgram>,
+    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
@@ -59,7 +65,7 @@ impl AgentProgram {
     pub fn new(path: impl Into<PathBuf>, environment: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let is_passed = |name: &OsString| PASSED_VARIABLES.iter().any(|passed| name == passed);
         let environment = environment.into_iter().filter(|(name, _)| is_passed(name)).collect();
-        Self { path: path.into(), environment }
+        Self { path: path.into(), environment, permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     fn command(&self) -> Command {
@@ -71,16 +77,20 @@ impl AgentProgram {
 }
 
 impl DnsAgent {
-    /// Starts the program for an account.
+    /// Starts the program for an account, when fewer than eight others run.
     ///
     /// # Errors
     /// [`FailureKind::Unanswered`] if the program cannot be started. Nothing was changed.
     pub async fn start(program: &AgentProgram, account: HostedAccount) -> Result<Self, HostedError> {
+        let permit = match timeout(ANSWER_LIMIT, program.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) | Err(_) => return Err(unanswered("too many programs for hosted DNS wait for their providers")),
+        };
         let mut running = RunningProgram::start(program)
             .map_err(|error| unanswered(&format!("{} does not start: {error}", program.path.display())))?;
         let line = account.to_line();
         match timeout(ANSWER_LIMIT, running.input.write_all(line.expose().as_bytes())).await {
-            Ok(Ok(())) => Ok(Self { account, running: Some(running) }),
+            Ok(Ok(())) => Ok(Self { account, running: Some(running), _permit: permit }),
             Ok(Err(_)) | Err(_) => {
                 running.kill().await;
                 Err(unanswered("the program for hosted DNS does not read its input"))
@@ -162,7 +172,7 @@ impl DnsAgent {
                         answer => answer,
                     });
                 }
-                Err(_) => "the program for hosted DNS gave an answer that is none of its protocol",
+                Err(_) => "the program for hosted DNS gave an answer that is not of its protocol",
             },
             Ok(None) => "the program for hosted DNS ended without an answer",
             Err(_) => "the program for hosted DNS gave no answer in time",

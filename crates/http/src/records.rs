@@ -141,7 +141,7 @@ pub fn dns_rolled_back_json(changes: Vec<AttemptedChange>) -> String {
     text(&DnsRolledBack::from(changes))
 }
 
-/// Changes that were sent to a name server.
+/// Changes that were sent to a provider.
 #[must_use]
 pub fn dns_changes_json(changes: Vec<RecordedChange>) -> String {
     text(&changes.into_iter().map(RecordedDnsChange::from).collect::<Vec<_>>())

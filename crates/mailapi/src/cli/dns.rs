@@ -37,7 +37,7 @@ pub(super) struct DomainDns {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Show the changes that the records need at the domain's name server; change nothing
+    /// Show the changes that the records need at the domain's provider; change nothing
     Plan {
         /// The domain's name
         name: DomainName,
@@ -74,7 +74,7 @@ enum Step {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Show the changes that were sent to the name server, newest first
+    /// Show the changes that were sent to the provider, newest first
     History {
         /// The domain's name
         name: DomainName,

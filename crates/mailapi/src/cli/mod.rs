@@ -101,7 +101,7 @@ enum Command {
     /// Manage mail domains
     #[command(subcommand)]
     Domain(domain::Command),
-    /// Manage the name servers that take changes of domains' DNS records
+    /// Manage the DNS providers that take changes of domains' records
     #[command(subcommand)]
     Dns(dns::Command),
     /// Manage users, each with a mailbox

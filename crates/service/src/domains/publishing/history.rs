@@ -1,10 +1,16 @@
 //! `GET /domains/{domain}/dns/history`.
 
+use std::time::Duration;
+
 use mailapi_model::{DomainName, Listed, Page, RecordedChange};
+use tokio::time::timeout;
 
 use super::PublishError;
 use crate::domains::DomainError;
 use crate::{Caller, Service};
+
+/// Time to find out about changes without a known answer. A provider that hangs must not delay the list.
+const UNTIL_SETTLED: Duration = Duration::from_secs(3);
 
 impl Service {
     /// Returns a page of the changes of a domain's records, newest first.
@@ -33,8 +39,12 @@ impl Service {
             let primary = service.primary_of(&domain).await?;
             service.settle(&primary, &domain).await
         });
-        if let Err(error) = settled.await {
-            tracing::warn!(domain = %name, %error, "it is not known yet what became of a change of DNS records");
-        }
+        // The task with the lock goes on after this time.
+        let problem = match timeout(UNTIL_SETTLED, settled).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the provider takes long to answer".to_owned(),
+        };
+        tracing::warn!(domain = %name, error = problem, "it is not known yet what became of a change of DNS records");
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mailapi_backend::{DnsError, UpdateError};
 use mailapi_hosted_dns::{HostedAccount, InvalidAccount};
 use mailapi_model::{
     DnsProvider, DomainName, ProviderAccount, Secret, SecretText, TsigAlgorithm, TsigKey, UpdateServer, Violations,
@@ -93,7 +94,7 @@ impl Service {
     /// Sets the name server that takes changes of the domain's records, after it accepted the key.
     ///
     /// # Errors
-    /// [`PublishError::Refused`] if it does not; see [`PublishError`].
+    /// [`PublishError::Refused`] if it does not, [`PublishError::Unanswered`] if it does not answer; see [`PublishError`].
     pub async fn set_dns_provider(
         &self,
         caller: &Caller,
@@ -103,7 +104,10 @@ impl Service {
         caller.grants.admin()?;
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         let primary = self.primary_at(name, provider.clone()).await?;
-        primary.accepts_the_key(name).await?;
+        primary.accepts_the_key(name).await.map_err(|error| match error {
+            UpdateError::Unanswered(why) => PublishError::Unanswered(DnsError::Failed(why)),
+            error => error.into(),
+        })?;
         self.0.store.dns_providers().set(name, &provider).await.map_err(|error| match error {
             // The domain was deleted meanwhile.
             StoreError::Reference => DomainError::NotFound.into(),

@@ -85,7 +85,7 @@ fn write_error(error: HostedError, zone: &str) -> UpdateError {
     match error.kind {
         FailureKind::Moved => UpdateError::Moved,
         FailureKind::Credentials => UpdateError::Credentials(message),
-        FailureKind::NotFound => UpdateError::NotServed(zone.to_owned()),
+        FailureKind::NotFound => UpdateError::Provider(format!("the account has no zone {zone}")),
         FailureKind::Refused | FailureKind::Limited | FailureKind::Unsupported | FailureKind::Invalid => {
             UpdateError::Provider(message)
         }

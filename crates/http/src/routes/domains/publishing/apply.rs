@@ -72,7 +72,8 @@ documented_errors!(
 /// Apply a DNS plan
 ///
 /// For admins. Makes the changes of a plan that was seen: `DNS_PLAN_CHANGED` if DNS has moved since, and nothing is changed
-/// then. Each change is one signed update that replaces exactly the records of `before`. Then waits up to 15 seconds until the
+/// then. At a name server, each change is one signed update that replaces exactly the records of `before`; the API of a
+/// hosted provider cannot promise that. Then waits up to 15 seconds until the
 /// name servers of the zone have the records, and verifies the domain.
 #[utoipa::path(post, path = "/domains/{domain}/dns/apply", tag = "domains", operation_id = "apply_dns",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),

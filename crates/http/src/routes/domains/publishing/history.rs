@@ -38,7 +38,7 @@ pub(crate) struct DnsHistory {
     changes: Vec<RecordedDnsChange>,
 }
 
-/// A change that was sent to the name server.
+/// A change that was sent to the provider.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RecordedDnsChange {
     /// Number of the change.
@@ -65,8 +65,8 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
 
 /// List the DNS changes of a domain
 ///
-/// For admins. Returns the newest 200 changes that were sent to the name server, newest first. Changes without a known answer
-/// are looked up first.
+/// For admins. Returns the newest 200 changes that were sent to the provider, newest first. Changes without a known answer
+/// are looked up first, for up to three seconds.
 #[utoipa::path(get, path = "/domains/{domain}/dns/history", tag = "domains", operation_id = "list_dns_changes",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
         PageParameters),

@@ -28,7 +28,7 @@ documented_errors!(
 
 /// Plan the DNS changes of a domain
 ///
-/// For admins. Asks the name server that takes changes, and changes nothing. A plan adds missing records, and adds this
+/// For admins. Asks the provider that takes changes, and changes nothing. A plan adds missing records, and adds this
 /// server to the SPF policy. Records that lead elsewhere are conflicts, unless `replace` has their purpose.
 #[utoipa::path(get, path = "/domains/{domain}/dns/plan", tag = "domains", operation_id = "plan_dns",
     params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"), PlanDns),
