@@ -16,6 +16,10 @@ use crate::{AcmeError, AcmeSettings};
 const ACCOUNT: &str = "account.json";
 /// Holds the certificate's key, the certificate and its chain, so that they are replaced together.
 const CERTIFICATE: &str = "certificate.pem";
+/// Holds the key of the next certificate.
+const NEXT_KEY: &str = "next-key.pem";
+/// Holds the SHA-256 of the key before the one in use.
+const FORMER_KEY: &str = "former-key.sha256";
 const FAILURE: &str = "failure.json";
 /// Only the owner may read keys.
 const FILE_MODE: u32 = 0o600;
@@ -70,6 +74,11 @@ impl Files {
         Self { certificate: certificate.unwrap_or_default(), ..files }
     }
 
+    #[cfg(test)]
+    pub(crate) fn in_directory(data_dir: &Path, directory_url: &str) -> Self {
+        Self::new(data_dir, directory_url)
+    }
+
     /// Each authority has a directory of its own: another one must not get the account of the first.
     fn new(data_dir: &Path, directory_url: &str) -> Self {
         let url = directory_url.trim_start_matches("https://");
@@ -105,6 +114,27 @@ impl Files {
 
     pub(crate) fn write_certificate(&self, pem: &str) -> Result<(), AcmeError> {
         self.write(CERTIFICATE, pem.as_bytes())
+    }
+
+    /// Returns the key, the certificate and its chain.
+    pub(crate) fn certificate(&self) -> Result<Option<Vec<u8>>, AcmeError> {
+        self.read(CERTIFICATE)
+    }
+
+    pub(crate) fn next_key_pem(&self) -> Result<Option<Vec<u8>>, AcmeError> {
+        self.read(NEXT_KEY)
+    }
+
+    pub(crate) fn write_next_key(&self, pem: &str) -> Result<(), AcmeError> {
+        self.write(NEXT_KEY, pem.as_bytes())
+    }
+
+    pub(crate) fn former_key(&self) -> Result<Option<[u8; 32]>, AcmeError> {
+        Ok(self.read(FORMER_KEY)?.and_then(|bytes| bytes.try_into().ok()))
+    }
+
+    pub(crate) fn write_former_key(&self, digest: &[u8; 32]) -> Result<(), AcmeError> {
+        self.write(FORMER_KEY, digest)
     }
 
     pub(crate) fn write_failure(&self, failure: &Failure) -> Result<(), AcmeError> {

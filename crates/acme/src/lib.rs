@@ -9,15 +9,17 @@ mod challenge_records;
 mod connections;
 mod error;
 mod files;
+mod key_records;
 mod order;
 mod renewal;
+mod server_key;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use instant_acme::{Account, CertificateIdentifier, ChallengeType, NewAccount};
-use mailapi_model::{Clock, Entropy};
+use mailapi_model::{Clock, Entropy, KeyDigests};
 use mailapi_tls::{ServerTls, TlsError, Trust, client_config};
 use rustls_pki_types::Der;
 
@@ -26,8 +28,10 @@ use connections::Connections;
 pub use error::AcmeError;
 pub use files::Failure;
 use files::Files;
+pub use key_records::KeyRecords;
 use order::Answers;
 use renewal::Suggestion;
+use server_key::{NextKey, ServerKey};
 
 /// Settings of the orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +51,14 @@ pub struct AcmeSettings {
     pub trust: Trust,
 }
 
+/// Returns the digests of the keys of an earlier order, and of the next one; `None` while one of them is missing.
+///
+/// # Errors
+/// If the files cannot be read.
+pub fn key_digests(settings: &AcmeSettings) -> Result<Option<KeyDigests>, AcmeError> {
+    server_key::digests(&Files::of(settings))
+}
+
 /// Keeps the certificate of the listeners.
 pub struct Acme {
     settings: AcmeSettings,
@@ -55,6 +67,9 @@ pub struct Acme {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     records: Option<Arc<dyn ChallengeRecords>>,
+    /// The records of the keys; `None` if no others know them, and each certificate has a key of its own.
+    key_records: Option<Arc<dyn KeyRecords>>,
+    next_key: NextKey,
     failure: Option<Failure>,
     /// What the authority advises about the certificate in use.
     suggestion: Option<Suggestion>,
@@ -102,6 +117,8 @@ impl Acme {
             clock,
             entropy,
             records: None,
+            key_records: None,
+            next_key: NextKey::default(),
             failure,
             suggestion: None,
             ordered_at,
@@ -114,6 +131,12 @@ impl Acme {
     #[must_use]
     pub fn with_records(self, records: Arc<dyn ChallengeRecords>) -> Self {
         Self { records: Some(records), ..self }
+    }
+
+    /// Keeps a next key, and lets a certificate have it when its records are in DNS.
+    #[must_use]
+    pub fn with_key_records(self, records: Arc<dyn KeyRecords>) -> Self {
+        Self { key_records: Some(records), ..self }
     }
 
     /// Orders the certificate if that is due. Returns how long to wait before the next call.
@@ -146,11 +169,30 @@ impl Acme {
 
     async fn do_what_is_due(&mut self, now: i64) -> Result<(), AcmeError> {
         let stored = self.store();
+        self.look_at_key_records(now).await;
         if self.due_at() > now && self.suggestion.as_ref().is_none_or(|suggestion| suggestion.ask_again_at <= now) {
             self.suggestion = Some(self.ask(now).await);
         }
         self.log_if_early(now);
         if self.order_at() <= now { self.order().await } else { stored }
+    }
+
+    /// Makes the next key if there is none, and looks whether its records are in DNS.
+    async fn look_at_key_records(&mut self, now: i64) {
+        let Some(records) = &self.key_records else { return };
+        if let Err(error) = self.files.next_key() {
+            tracing::error!(%error, "the key of the next certificate could not be made");
+        }
+        let publication = records.keep().await;
+        self.next_key.note(publication, &self.files, now);
+    }
+
+    /// Returns the key for a new certificate.
+    fn key_for_order(&self) -> Result<ServerKey, AcmeError> {
+        match &self.key_records {
+            Some(_) => self.next_key.choose(&self.files),
+            None => ServerKey::generate(),
+        }
     }
 
     fn now(&self) -> i64 {
@@ -210,8 +252,10 @@ impl Acme {
         let replaced = self.identifier().filter(|_| self.failure.is_none() && self.suggestion_is_known());
         let answers =
             Answers { way: self.way().await, listeners: self.tls.challenges(), records: self.records.as_deref() };
-        let pem = order::order(&account, &self.settings.names, replaced, &answers).await?;
+        let key = self.key_for_order()?;
+        let pem = order::order(&account, &self.settings.names, replaced, &answers, &key).await?;
         self.check(&pem)?;
+        self.note_former_key(&pem);
         // Used even if the disk cannot store it: authorities issue few certificates a week for the same names.
         self.tls.replace(pem.as_bytes(), pem.as_bytes())?;
         (self.suggestion, self.ordered_at, self.early_is_logged) = (None, Some(self.now()), false);
@@ -221,11 +265,23 @@ impl Acme {
         self.store()
     }
 
+    /// Remembers the key that the new certificate replaces. A failure leaves its record in DNS, which does no harm.
+    fn note_former_key(&self, pem: &str) {
+        let former = self.tls.leaf().and_then(|leaf| mailapi_tls::key_digest_of(&leaf));
+        let replaced = former.filter(|former| Some(*former) != server_key::digest_in(pem.as_bytes()));
+        if let (Some(former), Some(_)) = (replaced, &self.key_records) {
+            log_failure("the former key could not be noted", self.files.write_former_key(&former));
+        }
+    }
+
     /// Stores the certificate in use, if that has not succeeded yet.
     fn store(&mut self) -> Result<(), AcmeError> {
         let Some(pem) = &self.unstored else { return Ok(()) };
         self.files.write_certificate(pem)?;
         self.unstored = None;
+        if self.key_records.is_some() {
+            log_failure("the key of the next certificate could not be made", self.files.next_key().map(drop));
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use mailapi_tls::{Challenges, OpenChallenge};
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use crate::server_key::ServerKey;
 use crate::{AcmeError, ChallengeRecords};
 
 /// How long the authority may take to check the names, and then to issue the certificate.
@@ -30,12 +31,13 @@ enum OpenAnswer {
     InDns { name: String, text: String },
 }
 
-/// Orders a certificate for `names`, with a new key. Returns the key, the certificate and its chain as one PEM text.
+/// Orders a certificate for `names` and this key. Returns the key, the certificate and its chain as one PEM text.
 pub(crate) async fn order(
     account: &Account,
     names: &[String],
     replaced: Option<CertificateIdentifier<'_>>,
     answers: &Answers<'_>,
+    key: &ServerKey,
 ) -> Result<String, AcmeError> {
     let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
     let mut new = NewOrder::new(&identifiers);
@@ -46,10 +48,9 @@ pub(crate) async fn order(
     if let Err(error) = answers.check(&mut order).await {
         return Err(refusal(&mut order, error).await);
     }
-    let key = KeyPair::generate()?;
-    order.finalize_csr(&request(names, &key)?).await?;
+    order.finalize_csr(&request(names, key.pair())?).await?;
     let chain = order.poll_certificate(&POLL).await?;
-    Ok(format!("{}{chain}", key.serialize_pem()))
+    Ok(format!("{}{chain}", key.to_pem()))
 }
 
 impl Answers<'_> {

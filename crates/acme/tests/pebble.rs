@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_acme::{Acme, AcmeSettings, ChallengeRecords, load};
-use mailapi_model::Clock;
+use mailapi_acme::{Acme, AcmeSettings, ChallengeRecords, KeyRecords, key_digests, load};
+use mailapi_model::{Clock, KeyDigests, KeyPublication};
 use mailapi_testkit::{FakeClock, Pebble, PebbleSettings, SeededEntropy, free_port};
 use mailapi_tls::{ServerTls, Trust};
 use tempfile::TempDir;
@@ -17,7 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-const DAY: u64 = 24 * 60 * 60;
+const HOUR: u64 = 60 * 60;
+const DAY: u64 = 24 * HOUR;
 const NAMES: [&str; 2] = ["mx.example.org", "api.example.org"];
 
 /// A server without a certificate, beside an authority.
@@ -289,6 +290,62 @@ async fn the_certificate_is_renewed_after_two_thirds() {
     acme.step().await;
     assert_ne!(site.tls.leaf(), first);
     assert_eq!(std::fs::read(site.file("account.json")).unwrap(), account, "the account is used again");
+}
+
+/// Name servers with a given answer about the server's keys.
+struct KeysInDns(Mutex<KeyPublication>);
+
+#[async_trait]
+impl KeyRecords for KeysInDns {
+    async fn keep(&self) -> KeyPublication {
+        *self.0.lock().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_gets_the_next_key_when_all_servers_have_it() {
+    let mut site = Site::new();
+    site.listen_https().await;
+    let in_dns = Arc::new(KeysInDns(Mutex::new(KeyPublication::Absent)));
+    let mut acme = site.acme().with_key_records(in_dns.clone());
+    let keys = |site: &Site| key_digests(&site.settings()).unwrap();
+    let is_shown = |site: &Site, key: [u8; 32]| mailapi_tls::key_digest_of(&site.tls.leaf().unwrap()) == Some(key);
+    assert_eq!(keys(&site), None);
+    acme.step().await;
+    let first = keys(&site).unwrap();
+    assert!(is_shown(&site, first.current) && first.former.is_none() && first.next != first.current);
+    assert_eq!(mode(&site.file("next-key.pem")), 0o600);
+
+    // A name server does not answer, so only the key in use is safe. From then on the certificate is always due, because the
+    // authority has the real time.
+    let orders = async |acme: &mut Acme, site: &Site| {
+        let before = site.tls.leaf();
+        acme.step().await;
+        site.tls.leaf() != before
+    };
+    *in_dns.0.lock().unwrap() = KeyPublication::Open;
+    site.clock.advance(Duration::from_secs(61 * DAY));
+    assert!(orders(&mut acme, &site).await);
+    assert!(is_shown(&site, first.current) && keys(&site) == Some(first), "another certificate with the same key");
+
+    // The records are there, for less than twice their TTL.
+    *in_dns.0.lock().unwrap() = KeyPublication::Complete { ttl: 3600 };
+    site.clock.advance(Duration::from_secs(5 * HOUR));
+    assert!(!orders(&mut acme, &site).await);
+    site.clock.advance(Duration::from_secs(HOUR));
+    assert!(orders(&mut acme, &site).await && is_shown(&site, first.current));
+    site.clock.advance(Duration::from_secs(6 * HOUR));
+    assert!(orders(&mut acme, &site).await);
+    let second = keys(&site).unwrap();
+    assert!(is_shown(&site, first.next), "the certificate has the key that others know");
+    let expected = KeyDigests { current: first.next, next: second.next, former: Some(first.current) };
+    assert!(second == expected && second.next != first.current);
+
+    // After a start, the records have to be seen again.
+    let mut acme = site.acme().with_key_records(in_dns.clone());
+    assert!(orders(&mut acme, &site).await && is_shown(&site, second.current));
+    site.clock.advance(Duration::from_secs(6 * HOUR));
+    assert!(orders(&mut acme, &site).await && is_shown(&site, second.next));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
+use mailapi_model::TlsaRecord;
 
 /// Looks up DNS records. Names are fully qualified, with or without the final dot.
 ///
@@ -70,19 +71,6 @@ pub struct TlsaRecords {
     pub base: String,
     /// The records.
     pub records: Vec<TlsaRecord>,
-}
-
-/// One TLSA record, with the fields of RFC 6698 section 2.1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsaRecord {
-    /// Certificate usage.
-    pub usage: u8,
-    /// Selector.
-    pub selector: u8,
-    /// Matching type.
-    pub matching: u8,
-    /// Certificate association data.
-    pub data: Vec<u8>,
 }
 
 /// One MX record.

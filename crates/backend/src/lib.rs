@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
 pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize, ReturnedNotice};
-pub use dns::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords, reverse_name, reversed};
+pub use dns::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords, reverse_name, reversed};
 pub use fair_permits::{FairPermit, FairPermits, Shared};
 pub use inbound_log::InboundLog;
 pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};

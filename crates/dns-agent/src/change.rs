@@ -43,7 +43,10 @@ pub(crate) async fn list(zone: &HostedZone, name: &str, kind: RecordKind) -> Res
 /// writer makes between both is lost.
 pub(crate) async fn replace(zone: &HostedZone, change: &WantedChange) -> Result<(), HostedError> {
     if !change.before.iter().chain(&change.after).all(can_be_expressed) {
-        return Err(HostedError::new(FailureKind::Unsupported, "a text has other characters than printable ASCII"));
+        return Err(HostedError::new(
+            FailureKind::Unsupported,
+            "a text has other characters than printable ASCII, or a TLSA record unusual values",
+        ));
     }
     if !are_same(&list(zone, &change.name, change.kind).await?.records, &change.before) {
         return Err(HostedError::new(FailureKind::Moved, "the records have changed meanwhile"));

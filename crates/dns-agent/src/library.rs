@@ -9,9 +9,12 @@ use std::time::Duration;
 use dns_update::http::{HttpClient, HttpClientBuilder};
 use dns_update::providers::ovh::OvhEndpoint;
 use dns_update::providers::route53::Route53Config;
-use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error, MXRecord, SRVRecord};
+use dns_update::{
+    DnsRecord, DnsRecordType, DnsUpdater, Error, MXRecord, SRVRecord, TLSARecord, TlsaCertUsage, TlsaMatching,
+    TlsaSelector,
+};
 use mailapi_hosted_dns::{FailureKind, HostedAccount, HostedError, HostedRecords};
-use mailapi_model::{RecordData, RecordKind};
+use mailapi_model::{RecordData, RecordKind, TlsaRecord};
 use serde_json::Value;
 
 use self::route53::Route53Api;
@@ -165,6 +168,7 @@ impl HostedZone {
                 let (priority, weight, port) = (*priority, *weight, *port);
                 DnsRecord::SRV(SRVRecord { target: target.clone(), priority, weight, port })
             }
+            RecordData::Tlsa(record) => DnsRecord::TLSA(tlsa_of(record)),
             RecordData::Txt(_) => {
                 let text = record.joined_text().unwrap_or_default();
                 DnsRecord::TXT(match self.account.provider().name {
@@ -187,6 +191,7 @@ impl HostedZone {
                 let target = absolute(&srv.target);
                 (RecordKind::Srv, format!("{} {} {} {target}", srv.priority, srv.weight, srv.port))
             }
+            DnsRecord::TLSA(tlsa) => (RecordKind::Tlsa, tlsa.to_string()),
             DnsRecord::TXT(text) => return Some(RecordData::text(&self.unquoted(text))),
             _ => return None,
         };
@@ -214,10 +219,13 @@ fn failure(account: &HostedAccount, error: &Error) -> HostedError {
 }
 
 /// Whether the library returns the record as it is. It reads `\195` in a text as `195`, so that other octets than printable
-/// ASCII are lost.
+/// ASCII are lost. Of a TLSA record, it knows the values of RFC 6698 alone.
 pub(crate) fn can_be_expressed(record: &RecordData) -> bool {
     match record {
         RecordData::Txt(strings) => strings.iter().flatten().all(|octet| matches!(octet, b' '..=b'~')),
+        RecordData::Tlsa(TlsaRecord { usage, selector, matching, .. }) => {
+            *usage <= 3 && *selector <= 1 && *matching <= 2
+        }
         RecordData::Cname(_) | RecordData::Mx { .. } | RecordData::Srv { .. } => true,
     }
 }
@@ -269,7 +277,33 @@ const fn record_type(kind: RecordKind) -> DnsRecordType {
         RecordKind::Cname => DnsRecordType::CNAME,
         RecordKind::Mx => DnsRecordType::MX,
         RecordKind::Srv => DnsRecordType::SRV,
+        RecordKind::Tlsa => DnsRecordType::TLSA,
         RecordKind::Txt => DnsRecordType::TXT,
+    }
+}
+
+/// Returns a record whose values [`can_be_expressed`].
+fn tlsa_of(record: &TlsaRecord) -> TLSARecord {
+    TLSARecord {
+        cert_usage: match record.usage {
+            0 => TlsaCertUsage::PkixTa,
+            1 => TlsaCertUsage::PkixEe,
+            2 => TlsaCertUsage::DaneTa,
+            3 => TlsaCertUsage::DaneEe,
+            _ => TlsaCertUsage::Private,
+        },
+        selector: match record.selector {
+            0 => TlsaSelector::Full,
+            1 => TlsaSelector::Spki,
+            _ => TlsaSelector::Private,
+        },
+        matching: match record.matching {
+            0 => TlsaMatching::Raw,
+            1 => TlsaMatching::Sha256,
+            2 => TlsaMatching::Sha512,
+            _ => TlsaMatching::Private,
+        },
+        cert_data: record.data.clone(),
     }
 }
 

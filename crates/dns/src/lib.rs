@@ -52,10 +52,10 @@ impl Default for DnsSettings {
 }
 
 impl DnsSettings {
-    /// Returns the settings for look-ups that the name servers answer each time. They have no proofs.
+    /// Returns the settings for look-ups that the name servers answer each time.
     #[must_use]
     pub fn without_cache(&self) -> Self {
-        Self { cached_answers: 0, dnssec: false, root_keys: None, ..self.clone() }
+        Self { cached_answers: 0, ..self.clone() }
     }
 }
 

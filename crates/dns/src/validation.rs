@@ -6,8 +6,10 @@ use std::time::Duration;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::{DnsError as Answer, NetError};
 use hickory_resolver::proto::dnssec::Proof;
+use hickory_resolver::proto::rr::rdata::TLSA;
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
-use mailapi_backend::{DnsError, MailExchange, Proven, TlsaRecord, TlsaRecords};
+use mailapi_backend::{DnsError, MailExchange, Proven, TlsaRecords};
+use mailapi_model::TlsaRecord;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -141,12 +143,16 @@ fn not_valid() -> DnsError {
 
 fn association(data: &RData) -> Option<TlsaRecord> {
     match data {
-        RData::TLSA(tlsa) => Some(TlsaRecord {
-            usage: tlsa.cert_usage.into(),
-            selector: tlsa.selector.into(),
-            matching: tlsa.matching.into(),
-            data: tlsa.cert_data.clone(),
-        }),
+        RData::TLSA(tlsa) => Some(tlsa_record(tlsa)),
         _ => None,
+    }
+}
+
+pub(crate) fn tlsa_record(tlsa: &TLSA) -> TlsaRecord {
+    TlsaRecord {
+        usage: tlsa.cert_usage.into(),
+        selector: tlsa.selector.into(),
+        matching: tlsa.matching.into(),
+        data: tlsa.cert_data.clone(),
     }
 }

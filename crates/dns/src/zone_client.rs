@@ -14,14 +14,15 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_resolver::proto::rr::rdata::tsig::{TsigAlgorithm as Algorithm, TsigError};
-use hickory_resolver::proto::rr::rdata::{CNAME, MX, SRV, TXT};
+use hickory_resolver::proto::rr::rdata::{CNAME, MX, SRV, TLSA, TXT};
 use hickory_resolver::proto::rr::{DNSClass, Name, RData, Record, RecordType, TSigVerifier, TSigner};
 use mailapi_backend::{Dns, DnsError, DnsZone, FoundRecords, UpdateError, ZoneDns};
-use mailapi_model::{Clock, RecordData, RecordKind, SetChange, TsigAlgorithm, TsigKey};
+use mailapi_model::{Clock, RecordData, RecordKind, SetChange, TlsaRecord, TsigAlgorithm, TsigKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::validation::tlsa_record;
 use crate::{NetworkDns, host, of_network, query_name};
 
 /// Time for one question and its answer. An update of a signed zone takes some milliseconds.
@@ -150,6 +151,7 @@ const fn record_type(kind: RecordKind) -> RecordType {
         RecordKind::Cname => RecordType::CNAME,
         RecordKind::Mx => RecordType::MX,
         RecordKind::Srv => RecordType::SRV,
+        RecordKind::Tlsa => RecordType::TLSA,
         RecordKind::Txt => RecordType::TXT,
     }
 }
@@ -177,6 +179,7 @@ fn data(data: &RData) -> Option<RecordData> {
         RData::SRV(srv) => {
             RecordData::Srv { priority: srv.priority, weight: srv.weight, port: srv.port, target: host(&srv.target) }
         }
+        RData::TLSA(tlsa) => RecordData::Tlsa(tlsa_record(tlsa)),
         RData::TXT(txt) => RecordData::Txt(txt.txt_data.iter().map(|string| string.to_vec()).collect()),
         _ => return None,
     })
@@ -188,6 +191,9 @@ fn to_wire(data: &RecordData) -> Result<RData, DnsError> {
         RecordData::Mx { preference, exchange } => RData::MX(MX::new(*preference, query_name(exchange)?)),
         RecordData::Srv { priority, weight, port, target } => {
             RData::SRV(SRV::new(*priority, *weight, *port, query_name(target)?))
+        }
+        RecordData::Tlsa(TlsaRecord { usage, selector, matching, data }) => {
+            RData::TLSA(TLSA::new((*usage).into(), (*selector).into(), (*matching).into(), data.clone()))
         }
         RecordData::Txt(strings) => RData::TXT(TXT::from_bytes(strings.iter().map(Vec::as_slice).collect())),
     })

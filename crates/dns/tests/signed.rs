@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mailapi_backend::{Dns, DnsError, MailExchange, Proven, TlsaRecord};
+use mailapi_backend::{Dns, DnsError, MailExchange, Proven};
 use mailapi_dns::{DnsSettings, NetworkDns, RootKeys};
+use mailapi_model::TlsaRecord;
 use tempfile::TempDir;
 
 /// The root, with a signed part, and the delegations of `plain.test`, which is not signed, `forged.test`, whose keys are

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mailapi_backend::{DnsError, DnsZone, UpdateError, ZoneDns};
 use mailapi_dns::{DnsSettings, NetworkDns, ZoneClient};
-use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange, TsigAlgorithm, TsigKey};
+use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange, TlsaRecord, TsigAlgorithm, TsigKey};
 use mailapi_testkit::{FakeClock, NameServerProgram, RealClock, RealNameServer};
 
 const ZONE: &str = "example.test";
@@ -96,6 +96,7 @@ async fn records_are_added_replaced_and_removed_as_sets() {
             (ZONE, RecordKind::Mx, mx()),
             ("_imaps._tcp.example.test", RecordKind::Srv, service),
             ("autoconfig.example.test", RecordKind::Cname, alias),
+            ("_25._tcp.mx.example.test", RecordKind::Tlsa, RecordData::Tlsa(TlsaRecord::of_key([7; 32]))),
         ] {
             client.replace(address, &ours(), &change(name, kind, &[], &[&data])).await.unwrap();
             let found = client.records_at(address, name, kind).await.unwrap();

@@ -7,6 +7,7 @@ mod config;
 mod data_dir;
 mod database_file;
 mod dns_challenges;
+mod dns_keys;
 mod failure;
 mod first_token;
 mod host_name;

@@ -13,6 +13,7 @@ use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, DnsSetupError, NetworkDns, ZoneClient};
 use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
+use mailapi_service::domains::ServerKeys;
 use mailapi_service::stats::LateInboundLog;
 use mailapi_service::{AgentProgram, Metrics, Parts, Service, Settings};
 use mailapi_store::postgres::Postgres;
@@ -22,6 +23,7 @@ use mailapi_store::{Store, StoreError};
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock, no_installation};
 use crate::database_file::{self, DatabaseFile};
+use crate::dns_keys::OrderedKeys;
 use crate::failure::{Failure, Outcome};
 use crate::mail_owner::{self, MailLease, MailPlace};
 use crate::reload::LiveSecrets;
@@ -184,7 +186,12 @@ impl Assembly {
             entropy,
             buffer,
             metrics,
-            settings: Settings { node, dns_agent: dns_agent(), ..config.service() },
+            settings: Settings {
+                node,
+                dns_agent: dns_agent(),
+                server_keys: server_keys(config, directory.path()),
+                ..config.service()
+            },
         });
         let inbound = Arc::new(service.clone());
         inbound_log.attach(&inbound);
@@ -361,6 +368,12 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     }
     role.lock().map_or(Ok(()), |lock| lock.record(sqlite.home()))?;
     Ok(sqlite)
+}
+
+/// Returns the keys that the built-in mail ports show. Those of another mail server are its own.
+fn server_keys(config: &Config, data_dir: &Path) -> Option<Arc<dyn ServerKeys>> {
+    let settings = config.acme(data_dir).filter(|_| !config.is_external())?;
+    Some(Arc::new(OrderedKeys(settings)))
 }
 
 /// Returns the program for hosted DNS providers, which is installed beside this one.

@@ -14,13 +14,20 @@ use serde_json::{Value, json};
 use support::{Answer, Server, WorkDir};
 
 const DOMAIN: &str = "example.test";
+/// The domain whose zone is signed.
+const SIGNED: &str = "signed.test";
 
 /// Runs of a command that is killed as soon as it has begun a change.
 const KILLS: u32 = 8;
 
 struct Fixture {
     work_dir: WorkDir,
+    domain: &'static str,
     name_server: RealNameServer,
+    /// The public keys of the root.
+    root_keys: Option<PathBuf>,
+    /// The authority that certificates come from.
+    directory_url: Option<String>,
 }
 
 impl Fixture {
@@ -29,15 +36,32 @@ impl Fixture {
         // A policy of DMARC is looked for above the domain, too.
         let zones = [(DOMAIN, "mx IN A 192.0.2.25\n@ IN TXT \"other\"\n"), ("test", "")];
         let name_server = RealNameServer::start(program, &zones);
-        let fixture = Self { work_dir: WorkDir::new(), name_server };
-        fixture.run(&["domain", "add", DOMAIN, "--init"]).answer();
+        Self::with(DOMAIN, name_server, None)
+    }
+
+    /// An installation with a domain whose zone is signed.
+    fn signed() -> Self {
+        let (name_server, root_keys) = RealNameServer::start_below_a_signed_root(SIGNED, "mx IN A 192.0.2.25\n");
+        Self::with(SIGNED, name_server, Some(root_keys))
+    }
+
+    fn with(domain: &'static str, name_server: RealNameServer, root_keys: Option<PathBuf>) -> Self {
+        let fixture = Self { work_dir: WorkDir::new(), domain, name_server, root_keys, directory_url: None };
+        fixture.run(&["domain", "add", domain, "--init"]).answer();
         fixture
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.work_dir.command(arguments);
         let servers = self.name_server.address().to_string();
-        command.env("MAILAPI_DNS__SERVERS", servers).env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", "mx.example.test");
+        command.env("MAILAPI_DNS__SERVERS", servers);
+        command.env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", format!("mx.{}", self.domain));
+        if let Some(root_keys) = &self.root_keys {
+            command.env("MAILAPI_DNS__DNSSEC", root_keys);
+        }
+        if let Some(directory_url) = &self.directory_url {
+            command.env("MAILAPI_TLS__MODE", "acme").env("MAILAPI_TLS__ACME_DIRECTORY", directory_url);
+        }
         command
     }
 
@@ -47,7 +71,7 @@ impl Fixture {
 
     fn set_provider(&self) {
         let server = self.name_server.address().to_string();
-        let set = ["dns", "provider", "set", DOMAIN, "--server", &server, "--key-name", RealNameServer::KEY];
+        let set = ["dns", "provider", "set", self.domain, "--server", &server, "--key-name", RealNameServer::KEY];
         Answer::of_command(self.command(&set), &format!("{}\n", RealNameServer::SECRET)).answer();
     }
 
@@ -57,7 +81,7 @@ impl Fixture {
     }
 
     fn plan(&self) -> Value {
-        self.json(&["domain", "dns", "plan", DOMAIN])
+        self.json(&["domain", "dns", "plan", self.domain])
     }
 
     fn apply(&self) -> Child {
@@ -321,39 +345,84 @@ async fn the_secret_of_a_key_is_in_the_database_alone() {
     }
 }
 
+/// A server that orders its certificate by records in DNS, as no listener is at the ports of its names.
+struct OrderingServer {
+    fixture: Fixture,
+    server: Server,
+    _pebble: Pebble,
+}
+
+impl OrderingServer {
+    fn start(fixture: Fixture) -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (http_port, tls_port) = (free_port().port(), free_port().port());
+        let name_server = Some(fixture.name_server.address());
+        let settings = PebbleSettings { http_port, tls_port, lifetime: 90 * 24 * 60 * 60, name_server };
+        let pebble = Pebble::start(settings, &made.cert.pem(), &made.signing_key.serialize_pem());
+        let authority = fixture.work_dir.path().join("authority.pem");
+        std::fs::write(&authority, pebble.certificate()).unwrap();
+        let fixture = Fixture { directory_url: Some(pebble.directory_url()), ..fixture };
+        let mut command = fixture.command(&["serve", "--log-format", "json"]);
+        command.env("MAILAPI_MAIL__EMBEDDED__IMAPS_LISTEN", "127.0.0.1:0").env("SSL_CERT_FILE", &authority);
+        let mut server = Server::start(command);
+        let outcomes = ["a new certificate is in use now", "the certificate could not be ordered or stored"];
+        let outcome = server.read_until_one_of(&outcomes);
+        assert_eq!(outcome["message"], outcomes[0], "{outcome}");
+        Self { fixture, server, _pebble: pebble }
+    }
+
+    /// What openssl sees at the port for IMAP with TLS.
+    fn seen(&self, host: &str, arguments: &[&str]) -> String {
+        let imaps = self.server.running["imaps"].as_str().unwrap().to_owned();
+        let mut client = Command::new("openssl");
+        client.args(["s_client", "-connect", &imaps, "-servername", host, "-verify_hostname", host]).args(arguments);
+        let shown = client.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    }
+}
+
 #[test]
 fn a_server_out_of_reach_gets_its_certificate_by_records() {
     let fixture = Fixture::new(NameServerProgram::Bind);
     fixture.set_provider();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    // No listener is at these ports of the names, as behind a router.
-    let (http_port, tls_port) = (free_port().port(), free_port().port());
-    let name_server = Some(fixture.name_server.address());
-    let settings = PebbleSettings { http_port, tls_port, lifetime: 90 * 24 * 60 * 60, name_server };
-    let pebble = Pebble::start(settings, &made.cert.pem(), &made.signing_key.serialize_pem());
-    let authority = fixture.work_dir.path().join("authority.pem");
-    std::fs::write(&authority, pebble.certificate()).unwrap();
-    let mut command = fixture.command(&["serve", "--log-format", "json"]);
-    command.env("MAILAPI_TLS__MODE", "acme").env("MAILAPI_TLS__ACME_DIRECTORY", pebble.directory_url());
-    command.env("MAILAPI_MAIL__EMBEDDED__IMAPS_LISTEN", "127.0.0.1:0").env("SSL_CERT_FILE", &authority);
-    let mut server = Server::start(command);
-    let outcomes = ["a new certificate is in use now", "the certificate could not be ordered or stored"];
-    let outcome = server.read_until_one_of(&outcomes);
-    assert_eq!(outcome["message"], outcomes[0], "{outcome}");
-    let imaps = server.running["imaps"].as_str().unwrap().to_owned();
-    let mut client = Command::new("openssl");
-    client.args([
-        "s_client",
-        "-connect",
-        &imaps,
-        "-servername",
-        "mx.example.test",
-        "-verify_hostname",
-        "mx.example.test",
-    ]);
-    let shown = client.stdin(Stdio::null()).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let ordering = OrderingServer::start(fixture);
+    let shown = ordering.seen("mx.example.test", &[]);
     assert!(shown.contains("Pebble Intermediate CA"), "{shown}");
-    server.stop("TERM");
-    assert_eq!(fixture.texts_at("_acme-challenge.mx.example.test"), 0, "the record is withdrawn");
+    ordering.server.stop("TERM");
+    let texts = ordering.fixture.texts_at("_acme-challenge.mx.example.test");
+    assert_eq!(texts, 0, "the record is withdrawn");
+}
+
+#[test]
+fn the_keys_of_a_server_in_a_signed_zone_are_published() {
+    let fixture = Fixture::signed();
+    fixture.set_provider();
+    let ordering = OrderingServer::start(fixture);
+    let fixture = &ordering.fixture;
+    let values = |plan: &Value| -> Vec<String> {
+        let changes = plan["changes"].as_array().unwrap().iter().filter(|change| change["purpose"] == "TLSA");
+        let of_smtp = changes.filter(|change| change["name"] == "_25._tcp.mx.signed.test");
+        of_smtp
+            .map(|change| change["after"]["records"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned())
+            .collect()
+    };
+    // Nothing proves that the zone is signed before it has an MX record, which is published by the first plan.
+    assert!(values(&fixture.plan()).is_empty());
+    fixture.run(&["domain", "dns", "apply", fixture.domain, "--yes"]).answer();
+    let keys = values(&fixture.plan());
+    assert_eq!(keys.len(), 2, "the key in use and the next one: {keys:?}");
+    let applied = fixture.run(&["domain", "dns", "apply", fixture.domain, "--yes"]).answer();
+    assert!(applied.contains(&format!("_25._tcp.mx.signed.test. 3600 IN TLSA {}", keys[0])), "{applied}");
+    assert!(values(&fixture.plan()).is_empty());
+    let found = fixture.json(&["domain", "dns", fixture.domain]);
+    let of_keys = found["records"].as_array().unwrap().iter().filter(|record| record["purpose"] == "TLSA");
+    assert!(of_keys.clone().count() == 2 && of_keys.clone().all(|record| record["status"] == "found"), "{found}");
+
+    // Another program verifies the certificate by these records, and without trust in the authority.
+    let by_dane =
+        |key: &str| ordering.seen("mx.signed.test", &["-dane_tlsa_domain", "mx.signed.test", "-dane_tlsa_rrdata", key]);
+    assert!(by_dane(&keys[0]).contains("DANE TLSA 3 1 1"), "{}", by_dane(&keys[0]));
+    assert!(!by_dane(&keys[1]).contains("DANE TLSA 3 1 1"));
+    let next = std::fs::read_dir(fixture.work_dir.data().join("acme")).unwrap().next().unwrap().unwrap().path();
+    assert!(next.join("next-key.pem").exists());
 }

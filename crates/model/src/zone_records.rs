@@ -15,13 +15,15 @@ pub enum RecordKind {
     Mx,
     /// The place of a service (RFC 2782).
     Srv,
+    /// The keys of a TLS server (RFC 6698).
+    Tlsa,
     /// A text (RFC 1035 section 3.3.14).
     Txt,
 }
 
 impl RecordKind {
     /// Every type.
-    pub const ALL: [Self; 4] = [Self::Cname, Self::Mx, Self::Srv, Self::Txt];
+    pub const ALL: [Self; 5] = [Self::Cname, Self::Mx, Self::Srv, Self::Tlsa, Self::Txt];
 
     /// Returns the name of the type.
     #[must_use]
@@ -30,6 +32,7 @@ impl RecordKind {
             Self::Cname => "CNAME",
             Self::Mx => "MX",
             Self::Srv => "SRV",
+            Self::Tlsa => "TLSA",
             Self::Txt => "TXT",
         }
     }
@@ -71,8 +74,31 @@ pub enum RecordData {
         /// The host.
         target: String,
     },
+    /// A key or certificate of a TLS server.
+    Tlsa(TlsaRecord),
     /// The strings of a text. Servers compare them one by one: the same text with another split is another record.
     Txt(Vec<Vec<u8>>),
+}
+
+/// One TLSA record, with the fields of RFC 6698 section 2.1.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TlsaRecord {
+    /// Certificate usage.
+    pub usage: u8,
+    /// Selector.
+    pub selector: u8,
+    /// Matching type.
+    pub matching: u8,
+    /// Certificate association data.
+    pub data: Vec<u8>,
+}
+
+impl TlsaRecord {
+    /// Names a public key by its SHA-256 (`3 1 1`), the form that RFC 7672 section 3.1 recommends.
+    #[must_use]
+    pub fn of_key(digest: [u8; 32]) -> Self {
+        Self { usage: 3, selector: 1, matching: 1, data: digest.to_vec() }
+    }
 }
 
 /// The records of one name and type, with their common TTL (RFC 2181 section 5). An absent record set has no records.
@@ -137,6 +163,7 @@ impl RecordData {
             Self::Cname(_) => RecordKind::Cname,
             Self::Mx { .. } => RecordKind::Mx,
             Self::Srv { .. } => RecordKind::Srv,
+            Self::Tlsa(_) => RecordKind::Tlsa,
             Self::Txt(_) => RecordKind::Txt,
         }
     }
@@ -159,6 +186,13 @@ impl RecordData {
                 port: number(port)?,
                 target: host(target)?,
             }),
+            // The hexadecimal text may have spaces (RFC 6698 section 2.2).
+            (RecordKind::Tlsa, [usage, selector, matching, data @ ..]) => Ok(Self::Tlsa(TlsaRecord {
+                usage: number(usage)?,
+                selector: number(selector)?,
+                matching: number(matching)?,
+                data: hexadecimal(&data.concat())?,
+            })),
             _ => Err(InvalidRecord),
         }
     }
@@ -172,6 +206,10 @@ impl fmt::Display for RecordData {
             Self::Mx { preference, exchange } => write!(f, "{preference} {}", absolute(exchange)),
             Self::Srv { priority, weight, port, target } => {
                 write!(f, "{priority} {weight} {port} {}", absolute(target))
+            }
+            Self::Tlsa(TlsaRecord { usage, selector, matching, data }) => {
+                write!(f, "{usage} {selector} {matching} ")?;
+                data.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
             }
             Self::Txt(strings) => {
                 let quoted: Vec<_> = strings.iter().map(|string| quoted(string)).collect();
@@ -195,8 +233,15 @@ fn absolute(host: &str) -> String {
     if host == "." { host.to_owned() } else { format!("{host}.") }
 }
 
-fn number(text: &str) -> Result<u16, InvalidRecord> {
+fn number<T: FromStr>(text: &str) -> Result<T, InvalidRecord> {
     text.parse().map_err(|_| InvalidRecord)
+}
+
+fn hexadecimal(text: &str) -> Result<Vec<u8>, InvalidRecord> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let octets = pairs.iter().map(|[high, low]| Some(digit(*high)? * 16 + digit(*low)?)).collect::<Option<Vec<_>>>();
+    octets.filter(|octets| !octets.is_empty() && rest.is_empty()).ok_or(InvalidRecord)
 }
 
 fn host(text: &str) -> Result<String, InvalidRecord> {
@@ -251,11 +296,16 @@ mod tests {
             (RecordKind::Mx, "0 ."),
             (RecordKind::Srv, "0 1 993 mx.example.org."),
             (RecordKind::Cname, "mx.example.org."),
+            (RecordKind::Tlsa, "3 1 1 00ff7f"),
             (RecordKind::Txt, "\"v=spf1 mx -all\""),
             (RecordKind::Txt, "\"a\\\"b\\\\\" \"\" \"\\195\\169\""),
         ] {
             assert_eq!(RecordData::parse(kind, text).unwrap().to_string(), text);
         }
+        assert_eq!(
+            RecordData::parse(RecordKind::Tlsa, "3 1 1 00FF 7f"),
+            RecordData::parse(RecordKind::Tlsa, "3 1 1 00ff7f")
+        );
         assert_eq!(
             RecordData::parse(RecordKind::Mx, "10 MX.Example.org."),
             RecordData::parse(RecordKind::Mx, "10 mx.example.org.")
@@ -269,6 +319,10 @@ mod tests {
             (RecordKind::Mx, "70000 mx.example.org."),
             (RecordKind::Mx, "mx.example.org."),
             (RecordKind::Cname, "a. b."),
+            (RecordKind::Tlsa, "3 1 1"),
+            (RecordKind::Tlsa, "3 1 1 0"),
+            (RecordKind::Tlsa, "3 1 1 0g"),
+            (RecordKind::Tlsa, "256 1 1 00"),
             (RecordKind::Txt, "v=spf1"),
             (RecordKind::Txt, "\"a"),
             (RecordKind::Txt, "\"a\\300\""),

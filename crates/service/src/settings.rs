@@ -1,6 +1,7 @@
 //! Settings of the operations.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -8,6 +9,7 @@ use mailapi_hosted_dns::AgentProgram;
 use mailapi_model::{DraftLimits, EmailAddress};
 use mailapi_webhooks::Trust;
 
+use crate::domains::ServerKeys;
 use crate::mail::InboundSettings;
 use crate::stats::StatsLimits;
 
@@ -52,6 +54,8 @@ pub struct Settings {
     pub require_app_passwords: bool,
     /// The program that changes records at hosted DNS providers.
     pub dns_agent: AgentProgram,
+    /// The keys of the certificate that the mail ports show, if mailapi orders it; `None` otherwise.
+    pub server_keys: Option<Arc<dyn ServerKeys>>,
     /// Whether messages are analyzed for signs of fraud.
     pub security_analysis: bool,
     /// The name by which this installation signs the results of its checks of mail from outside (RFC 8601 section 2.5), if it
@@ -192,6 +196,7 @@ impl Default for Settings {
             login_addresses: 100_000,
             require_app_passwords: false,
             dns_agent: AgentProgram::new("mailapi-dns", []),
+            server_keys: None,
             security_analysis: false,
             results_checker: Some("localhost".to_owned()),
             password_rounds: 5000,

@@ -6,10 +6,9 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Dns, DnsError, DnsZone, FoundRecords, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords, UpdateError,
-    ZoneDns,
+    Dns, DnsError, DnsZone, FoundRecords, MailExchange, Proven, ServiceLocation, TlsaRecords, UpdateError, ZoneDns,
 };
-use mailapi_model::{RecordData, RecordKind, RecordSet, SetChange, TsigKey};
+use mailapi_model::{RecordData, RecordKind, RecordSet, SetChange, TlsaRecord, TsigKey};
 
 /// Answers with the records set by a test; all other names do not exist.
 #[derive(Default)]
@@ -27,6 +26,8 @@ struct Records {
     signed: Vec<String>,
     /// By host and port.
     tlsa: HashMap<(String, u16), Result<TlsaRecords, DnsError>>,
+    /// The TLSA records that name servers of zones have, by their name.
+    keys: HashMap<String, Vec<TlsaRecord>>,
     silent: Vec<String>,
     zones: Vec<DnsZone>,
     /// Name servers that do not have the records yet.
@@ -93,6 +94,11 @@ impl FakeDns {
     pub fn set_tlsa(&self, host: &str, port: u16, base: &str, records: Vec<TlsaRecord>) {
         let found = TlsaRecords { base: base.to_owned(), records };
         self.0.lock().unwrap().tlsa.insert((host.to_owned(), port), Ok(found));
+    }
+
+    /// Sets the TLSA records at a name in its zone.
+    pub fn set_keys(&self, name: &str, records: Vec<TlsaRecord>) {
+        self.0.lock().unwrap().keys.insert(name.to_owned(), records);
     }
 
     /// Makes the look-up of TLSA records fail.
@@ -183,7 +189,12 @@ impl Dns for FakeDns {
     }
 
     async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
-        self.0.lock().unwrap().tlsa.get(&(host.to_owned(), port)).cloned().transpose()
+        let records = self.0.lock().unwrap();
+        let of_zone = || {
+            let published = records.keys.get(&format!("_{port}._tcp.{host}")).filter(|found| !found.is_empty());
+            published.map(|found| TlsaRecords { base: host.to_owned(), records: found.clone() })
+        };
+        records.tlsa.get(&(host.to_owned(), port)).map_or_else(|| Ok(of_zone()), |found| found.clone().map(Some))
     }
 }
 
@@ -250,6 +261,7 @@ impl Records {
                 };
                 self.services.get(name).into_iter().flatten().map(data).collect()
             }
+            RecordKind::Tlsa => self.keys.get(name).into_iter().flatten().cloned().map(RecordData::Tlsa).collect(),
             RecordKind::Txt => self.txt.get(name).into_iter().flatten().map(|text| RecordData::text(text)).collect(),
         };
         RecordSet { ttl: 3600, records }
@@ -261,6 +273,7 @@ impl Records {
             RecordKind::Cname => self.aliases.remove(&name).map(drop).unwrap_or_default(),
             RecordKind::Mx => self.mx.remove(&name).map(drop).unwrap_or_default(),
             RecordKind::Srv => self.services.remove(&name).map(drop).unwrap_or_default(),
+            RecordKind::Tlsa => self.keys.remove(&name).map(drop).unwrap_or_default(),
             RecordKind::Txt => self.txt.remove(&name).map(drop).unwrap_or_default(),
         }
         for data in records.iter().cloned() {
@@ -275,6 +288,7 @@ impl Records {
                     let location = ServiceLocation { priority, weight, port, target };
                     self.services.entry(name.clone()).or_default().push(location);
                 }
+                RecordData::Tlsa(record) => self.keys.entry(name.clone()).or_default().push(record),
                 text @ RecordData::Txt(_) => {
                     self.txt.entry(name.clone()).or_default().extend(text.joined_text());
                 }

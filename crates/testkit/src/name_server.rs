@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ pub struct RealNameServer {
     directory: TempDir,
     address: SocketAddr,
     zones: Vec<String>,
+    /// Whether a BIND also serves the signed root.
+    has_root: bool,
     running: Option<(Child, Guard)>,
 }
 
@@ -61,10 +63,47 @@ impl RealNameServer {
             fs::write(file, format!("$ORIGIN {name}.\n{begin}{records}")).expect("a zone file");
         }
         let zones = zones.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let mut server = Self { program, directory, address: free_port(), zones, running: None };
+        let mut server = Self { program, directory, address: free_port(), zones, has_root: false, running: None };
         server.configure();
         server.run();
         server
+    }
+
+    /// Starts a BIND with a signed zone below a signed root of its own. Returns a file with the public keys of the root, too.
+    ///
+    /// # Panics
+    /// As [`RealNameServer::start`].
+    #[must_use]
+    pub fn start_below_a_signed_root(zone: &str, records: &str) -> (Self, PathBuf) {
+        assert!(zone.starts_with("signed"), "a zone that BIND signs");
+        // It makes the key of the zone when it starts.
+        let mut server = Self::start(NameServerProgram::Bind, &[(zone, records)]);
+        let path = server.path().to_owned();
+        let (end, mut key) = (Instant::now() + PATIENCE, None);
+        while key.is_none() {
+            assert!(Instant::now() < end, "the zone gets no key");
+            let mut files = fs::read_dir(&path).expect("a directory").filter_map(Result::ok).map(|entry| entry.path());
+            key = files.find(|file| {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                name.starts_with(&format!("K{zone}.")) && name.ends_with(".key")
+            });
+            std::thread::yield_now();
+        }
+        server.stop();
+        let run = |program: &str, arguments: &[&str]| output(Command::new(program).args(arguments).current_dir(&path));
+        let key = key.expect("a key").to_string_lossy().into_owned();
+        let delegation = run("dnssec-dsfromkey", &["-2", &key]);
+        let root_key = run("dnssec-keygen", &["-q", "-a", "ECDSAP256SHA256", "-f", "KSK", "."]);
+        let root = format!(
+            "$TTL 3600\n. IN SOA ns. hostmaster. 1 3600 600 86400 60\n. IN NS ns.\nns. IN A 127.0.0.1\n\
+             {zone}. IN NS ns.{zone}.\nns.{zone}. IN A 127.0.0.1\n{delegation}"
+        );
+        fs::write(path.join("root.zone"), root).expect("a zone file");
+        run("dnssec-signzone", &["-q", "-z", "-S", "-o", ".", "-f", "root.signed", "root.zone"]);
+        server.has_root = true;
+        server.configure();
+        server.run();
+        (server, path.join(format!("{}.key", root_key.trim())))
     }
 
     /// Returns the address at which it answers and takes updates.
@@ -149,6 +188,9 @@ impl RealNameServer {
                 Self::NARROW_KEY
             );
         }
+        if self.has_root {
+            text += "zone \".\" { type primary; file \"root.signed\"; };\n";
+        }
         text
     }
 
@@ -219,6 +261,11 @@ impl Drop for RealNameServer {
 }
 
 fn succeed(command: &mut Command) {
+    output(command);
+}
+
+fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,6 +1,8 @@
 //! The parts of a certificate that no other crate reads for us: validity, public key, and the identity for renewal
 //! information.
 
+use sha2::{Digest, Sha256};
+
 /// Tags of the encoding (X.690).
 const SEQUENCE: u8 = 0x30;
 const BOOLEAN: u8 = 0x01;
@@ -73,6 +75,19 @@ pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
     let (_, key) = element(rest, SEQUENCE)?;
     let (_, rest) = element(key, SEQUENCE)?;
     key.get(..key.len() - rest.len())
+}
+
+/// Returns the SHA-256 of the public key of a certificate, by which DNS names it (RFC 7672 section 3.1); `None` if it cannot be
+/// read.
+#[must_use]
+pub fn key_digest_of(certificate: &[u8]) -> Option<[u8; 32]> {
+    public_key_info(certificate).map(key_digest)
+}
+
+/// Returns the SHA-256 of a public key with its algorithm, in DER.
+#[must_use]
+pub fn key_digest(public_key_info: &[u8]) -> [u8; 32] {
+    Sha256::digest(public_key_info).into()
 }
 
 /// The public key of a certificate, of any version and with any extensions.

@@ -22,7 +22,7 @@ use rustls::{
 
 use handshake::KeyVerdict;
 
-pub use certificate::{Validity, renewal_identity};
+pub use certificate::{Validity, key_digest, key_digest_of, renewal_identity};
 pub use challenges::{CHALLENGE_PROTOCOL, Challenges, OpenChallenge};
 pub use dane::{TlsAssociation, dane_config, dane_config_for_short_keys};
 pub use server::ServerTls;

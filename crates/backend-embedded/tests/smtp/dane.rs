@@ -1,9 +1,10 @@
 //! Servers whose certificates DNS publishes (DANE), between two servers.
 
-use mailapi_backend::{Provisioning, TlsaRecord};
+use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, TlsResult};
 use mailapi_backend_embedded::net::ServerTls;
 use mailapi_model::Outcome;
+use mailapi_model::TlsaRecord;
 use mailapi_testkit::SmtpSink;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use mailapi_backend::TlsaRecord;
 use mailapi_backend_embedded::delivery_agent::TlsResult;
 use mailapi_model::Outcome;
+use mailapi_model::TlsaRecord;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;

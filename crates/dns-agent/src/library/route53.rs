@@ -243,6 +243,7 @@ fn record_of(kind: &str, value: &str) -> Option<RecordData> {
     let kind: RecordKind = kind.parse().ok()?;
     let text = match (kind, value.trim().rsplit_once(' ')) {
         (RecordKind::Txt, _) => decimal(value),
+        (RecordKind::Tlsa, _) => value.to_owned(),
         (_, Some((head, host))) => format!("{head} {}", absolute(host)),
         (_, None) => absolute(value.trim()),
     };

@@ -1,7 +1,7 @@
 //! What happens when the provider does what its documents say.
 
 use mailapi_hosted_dns::{FailureKind, HostedAccount};
-use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange};
+use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange, TlsaRecord};
 
 use crate::route53::PRIVATE;
 use crate::store::StoredRecord;
@@ -17,8 +17,13 @@ fn mail_domain() -> Vec<SetChange> {
         dkim,
         change("_dmarc.example.org", RecordKind::Txt, &[], &["\"v=DMARC1; p=none; rua=mailto:a@example.org\""]),
         change("_imaps._tcp.example.org", RecordKind::Srv, &[], &["0 1 993 mx1.example.org."]),
+        change("_25._tcp.mx1.example.org", RecordKind::Tlsa, &[], &[&key_of_server(1), &key_of_server(2)]),
         change("autoconfig.example.org", RecordKind::Cname, &[], &["mx1.example.org."]),
     ]
+}
+
+fn key_of_server(octet: u8) -> String {
+    RecordData::Tlsa(TlsaRecord::of_key([octet; 32])).to_string()
 }
 
 /// Returns the records, and the number of changes so far.

@@ -13,6 +13,7 @@ use crate::background::{self, keep_certificate, keep_hosted_certificates};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::dns_challenges::DnsChallenges;
+use crate::dns_keys::DnsKeyRecords;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::host_name;
@@ -57,7 +58,8 @@ async fn serve(
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let records = Arc::new(DnsChallenges(assembly.service.clone()));
         let acme = Acme::open(settings.clone(), tls.clone(), clock.clone(), entropy.clone())?;
-        loops.spawn(keep_certificate(acme.with_records(records), loops_end.clone()));
+        let keys = Arc::new(DnsKeyRecords(assembly.service.clone()));
+        loops.spawn(keep_certificate(acme.with_records(records).with_key_records(keys), loops_end.clone()));
         let hosted = HostedCertificates::new(assembly.service.clone(), settings, tls.clone(), clock, entropy);
         loops.spawn(keep_hosted_certificates(hosted, loops_end.clone()));
     }

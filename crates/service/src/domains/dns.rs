@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use mailapi_backend::reverse_name;
-use mailapi_model::{DomainKey, DomainName, Timestamp};
+use mailapi_model::{DomainKey, DomainName, KeyDigests, Timestamp};
 
 use super::DomainError;
 use super::verify::{
-    Context, RecordCheck, RecordStatus, TIME, TimedDns, check_mail, check_pointers, hosting, programs,
+    Context, RecordCheck, RecordStatus, TIME, TimedDns, check_mail, check_pointers, hosting, programs, tlsa,
 };
 use super::zone_file::zone_file;
 use crate::{Caller, Service, Settings};
@@ -32,14 +32,14 @@ pub struct DnsSetup {
 /// A record that this installation wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedRecord {
-    /// The type in DNS: `MX`, `TXT`, `SRV`, `CNAME` or `PTR`.
+    /// The type in DNS: `MX`, `TXT`, `SRV`, `CNAME`, `TLSA` or `PTR`.
     pub record_type: &'static str,
     /// The name in DNS, without the final dot. For a `PTR` record of an unknown address, the mail server's name.
     pub name: String,
     /// The value to publish; text without quotes. `None` if it is unknown.
     pub value: Option<String>,
     /// `MX`, `SPF`, `DKIM`, `DMARC`, `SUBMISSION`, `IMAP`, `MTA-STS-HOST`, `MTA-STS`, `TLS-RPT`, `AUTOCONFIG`,
-    /// `AUTODISCOVER` or `PTR`.
+    /// `AUTODISCOVER`, `TLSA` or `PTR`.
     pub purpose: &'static str,
     /// Whether mail suffers without the record; other records are recommended only.
     pub required: bool,
@@ -98,7 +98,7 @@ impl Service {
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
-        let records = wanted_records(&context, &keys, settings).await;
+        let records = wanted_records(&context, &keys, self.server_keys().await, settings).await;
         let zone_file = zone_file(&domain, &records);
         Ok(DnsSetup { domain, checked_at: self.0.clock.now(), records, zone_file })
     }
@@ -108,15 +108,17 @@ impl Service {
 pub(super) async fn wanted_records(
     context: &Context<'_>,
     keys: &[DomainKey],
+    server_keys: Option<KeyDigests>,
     settings: &Settings,
 ) -> Vec<WantedRecord> {
-    let (mail, programs, pages, pointers) = tokio::join!(
+    let (mail, programs, pages, server, pointers) = tokio::join!(
         check_mail(context, keys),
         programs::check(context, settings.mail_programs),
         hosting::check(context, settings.web_host.as_deref(), settings.mail_programs),
+        tlsa::check(context, server_keys, settings.mail_programs),
         check_pointers(context),
     );
-    mail.into_iter().chain(programs).chain(pages).chain(pointers).map(WantedRecord::from).collect()
+    mail.into_iter().chain(programs).chain(pages).chain(server).chain(pointers).map(WantedRecord::from).collect()
 }
 
 impl From<RecordCheck> for WantedRecord {
@@ -155,6 +157,7 @@ fn record_type(purpose: &str) -> &'static str {
     match purpose {
         "MX" => "MX",
         "PTR" => "PTR",
+        "TLSA" => "TLSA",
         "SUBMISSION" | "IMAP" | "AUTODISCOVER" => "SRV",
         "MTA-STS-HOST" | "AUTOCONFIG" => "CNAME",
         _ => "TXT",

@@ -14,6 +14,7 @@ mod pending;
 mod posture;
 mod publishing;
 mod sending;
+mod server_keys;
 mod update;
 mod verify;
 mod watch;
@@ -34,6 +35,7 @@ pub use publishing::{
     AccountFields, AppliedPlan, AttemptedChange, ChangeAction, CredentialField, DnsPlan, PROVIDERS, PlanConflict,
     PlanOptions, PlannedChange, ProviderFields, ProviderInfo, PublishError, ServerState, ServerView, hosted_provider,
 };
+pub use server_keys::ServerKeys;
 pub(crate) use verify::decisive_spf;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 

@@ -45,7 +45,7 @@ pub(crate) struct DomainDns {
     "hint": "The policy states how receivers treat forged mail."
 }))]
 struct DomainDnsRecord {
-    /// Record type: `MX`, `TXT`, `SRV`, `CNAME` or `PTR`.
+    /// Record type: `MX`, `TXT`, `SRV`, `CNAME`, `TLSA` or `PTR`.
     r#type: &'static str,
     /// Name in DNS, without the final dot. For a `PTR` record of an unknown address, the mail server's name.
     name: String,
@@ -55,7 +55,7 @@ struct DomainDnsRecord {
     /// Time to live in seconds.
     ttl: u32,
     /// `MX`, `SPF`, `DKIM`, `DMARC`, `SUBMISSION`, `IMAP`, `MTA-STS-HOST`, `MTA-STS`, `TLS-RPT`, `AUTOCONFIG`,
-    /// `AUTODISCOVER` or `PTR`.
+    /// `AUTODISCOVER`, `TLSA` or `PTR`.
     purpose: &'static str,
     /// Whether mail suffers without the record. Other records are recommended.
     required: bool,

@@ -35,7 +35,7 @@ pub(crate) struct DomainVerified {
     "found": [], "status": "missing", "required": true, "hint": "Publish the expected text as a TXT record."
 }))]
 struct DnsRecord {
-    /// Record type: `MX`, `SPF`, `DKIM` or `DMARC`; as advice `MTA-STS`, `TLS-RPT` or `PTR`.
+    /// Record type: `MX`, `SPF`, `DKIM` or `DMARC`; as advice `MTA-STS`, `TLS-RPT`, `TLSA` or `PTR`.
     r#type: &'static str,
     /// Name of the DNS record.
     name: String,

@@ -1,9 +1,14 @@
 //! Publishing the DNS records of a domain.
 
+use std::sync::{Arc, Mutex};
+
 use axum::http::StatusCode;
 use mailapi_backend::UpdateError;
-use mailapi_model::{DnsProvider, ProviderAccount, Secret};
+use mailapi_model::{
+    DnsProvider, KeyDigests, KeyPublication, ProviderAccount, RecordData, RecordKind, Secret, TlsaRecord,
+};
 use mailapi_service::AgentProgram;
+use mailapi_service::domains::ServerKeys;
 use serde_json::{Value, json};
 
 use crate::support::App;
@@ -283,4 +288,101 @@ async fn a_rollback_leaves_what_changed_since() {
     assert_eq!(kept.len(), 1, "{undone}");
     assert_eq!(kept[0]["name"], json!("_dmarc.example.org"));
     assert!(kept[0]["error"].as_str().unwrap().contains("changed meanwhile"), "{undone}");
+}
+
+/// The keys of a server, each of 32 equal octets.
+#[derive(Debug)]
+struct OwnKeys(Mutex<KeyDigests>);
+
+impl OwnKeys {
+    fn set(&self, current: u8, next: u8, former: Option<u8>) {
+        let [current, next] = [current, next].map(|octet| [octet; 32]);
+        *self.0.lock().unwrap() = KeyDigests { current, next, former: former.map(|octet| [octet; 32]) };
+    }
+}
+
+impl ServerKeys for OwnKeys {
+    fn digests(&self) -> Option<KeyDigests> {
+        Some(*self.0.lock().unwrap())
+    }
+}
+
+/// An app whose domain has a signed zone, with two keys of the server.
+async fn with_keys() -> (App, Arc<OwnKeys>) {
+    let keys = Arc::new(OwnKeys(Mutex::new(KeyDigests { current: [1; 32], next: [2; 32], former: None })));
+    let of_app = keys.clone();
+    let app = App::with(move |settings, _| {
+        settings.mail_host = "mx.example.org".to_owned();
+        settings.server_keys = Some(of_app);
+    });
+    let app = app.await;
+    with_zone(&app).await;
+    app.dns.set_mx("example.org", &["mx.example.org"]);
+    (app, keys)
+}
+
+/// The first octets of the keys in DNS; others than those of keys have the usage 2.
+async fn keys_in_dns(app: &App) -> Vec<u8> {
+    use mailapi_backend::ZoneDns as _;
+    let server = "192.0.2.53:53".parse().unwrap();
+    let found = app.dns.records_at(server, "_25._tcp.mx.example.org", RecordKind::Tlsa).await.unwrap();
+    let octet = |data: RecordData| match data {
+        RecordData::Tlsa(record) => record.data[0],
+        other => panic!("{other}"),
+    };
+    found.set.records.into_iter().map(octet).collect()
+}
+
+#[tokio::test]
+async fn the_keys_of_the_server_are_published_and_rolled_over() {
+    let (app, keys) = with_keys().await;
+    let unsigned = plan(&app, "").await;
+    assert!(!purposes(&unsigned["changes"]).contains(&"TLSA"), "others believe signed records only");
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Absent);
+    assert!(keys_in_dns(&app).await.is_empty(), "and nothing is published that no person has seen");
+
+    app.dns.sign_mx("example.org");
+    let signed = plan(&app, "").await;
+    let of_keys: Vec<_> =
+        signed["changes"].as_array().unwrap().iter().filter(|change| change["purpose"] == "TLSA").collect();
+    let value = |octet: u8| RecordData::Tlsa(TlsaRecord::of_key([octet; 32])).to_string();
+    assert_eq!(of_keys.len(), 2, "{signed}");
+    assert_eq!(of_keys[0]["type"], "TLSA");
+    assert_eq!(
+        (&of_keys[1]["before"]["records"], &of_keys[1]["after"]["records"]),
+        (&json!([value(1)]), &json!([value(1), value(2)]))
+    );
+    let applied = apply(&app, &signed, &[]).await;
+    assert!(states(&applied["changes"]).iter().all(|state| *state == "applied"), "{applied}");
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Complete { ttl: 3600 });
+    assert!(!purposes(&plan(&app, "").await["changes"]).contains(&"TLSA"));
+
+    // The server shows the second key, and its former one goes.
+    keys.set(2, 3, Some(1));
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Complete { ttl: 3600 });
+    assert_eq!(keys_in_dns(&app).await, [2, 3]);
+    let undone = history(&app).await;
+    assert_eq!(undone["changes"][0]["before"]["records"], json!([value(1), value(2), value(3)]), "{undone}");
+}
+
+#[tokio::test]
+async fn records_of_keys_that_others_made_stay() {
+    let (app, keys) = with_keys().await;
+    app.dns.sign_mx("example.org");
+    let authority = TlsaRecord { usage: 2, ..TlsaRecord::of_key([9; 32]) };
+    let name = "_25._tcp.mx.example.org";
+    app.dns.set_keys(name, vec![authority]);
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Open, "a person keeps these records");
+    assert_eq!(keys_in_dns(&app).await, [9]);
+    let seen = plan(&app, "").await;
+    apply(&app, &seen, &[]).await;
+    keys.set(2, 3, Some(1));
+    app.service.keep_server_keys().await;
+    assert_eq!(keys_in_dns(&app).await, [9, 2, 3]);
+
+    // A name server that is behind, or does not answer, may still answer without the next key.
+    app.dns.silence(name);
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Open);
+    keys.set(3, 4, Some(2));
+    assert_eq!(app.service.keep_server_keys().await, KeyPublication::Open);
 }

@@ -26,7 +26,7 @@ pub struct AppliedPlan {
     pub plan: DnsPlan,
     /// Its changes, in order. After one that failed, the others may not have been tried.
     pub changes: Vec<AttemptedChange>,
-    /// The name servers of the zone, and whether each one has all records.
+    /// The name servers of the zone, and whether each one has all records; empty if all changes failed.
     pub servers: Vec<ServerView>,
     /// Whether the domain is verified now.
     pub verified: bool,
@@ -85,22 +85,35 @@ impl Service {
         let changes = self.make_changes(&primary, name, plan_id, &plan.changes, by).await?;
         let made = changes.iter().filter(|attempted| attempted.state == Some(ChangeState::Applied));
         let made: Vec<_> = made.map(|attempted| attempted.change.clone()).collect();
-        let servers = self.seen_at_servers(&primary, &made).await;
+        // Without a change that was made, there is nothing to see.
+        let servers = match made.is_empty() && !changes.is_empty() {
+            true => Vec::new(),
+            false => self.seen_at_servers(&primary, &made).await,
+        };
         Ok(AppliedPlan { plan, changes, servers, verified: false })
     }
 
     /// Publishes the records of DKIM keys that wait for them, and removes those of retired keys, if the operator wants keys to
-    /// be rotated and the domain has a provider. Everything else of the plan is left to a person.
+    /// be rotated and the domain has a provider.
     pub(in crate::domains) async fn publish_keys(&self, name: &DomainName) -> Result<(), PublishError> {
         if self.0.settings.dkim_rotate_after.is_none() || self.0.store.dns_providers().get(name).await?.is_none() {
             return Ok(());
         }
+        self.publish_alone(name, "DKIM").await
+    }
+
+    /// Makes the changes of one purpose. Everything else of the plan is left to a person.
+    pub(in crate::domains) async fn publish_alone(
+        &self,
+        name: &DomainName,
+        purpose: &'static str,
+    ) -> Result<(), PublishError> {
         let domain = name.clone();
         let published = self.with_domain_lock(name, async move |service: Self| {
             let primary = service.primary_of(&domain).await?;
             service.settle(&primary, &domain).await?;
             let mut plan = service.plan_at(&primary, &domain, &PlanOptions::default()).await?;
-            plan.changes.retain(|change| change.purpose == "DKIM");
+            plan.changes.retain(|change| change.purpose == purpose);
             let by = Caller::operator();
             service.make_changes(&primary, &domain, &plan.plan_id, &plan.changes, &by).await.map(drop)
         });
@@ -174,7 +187,8 @@ pub(super) async fn made(primary: &Primary<'_>, change: &SetChange) -> (ChangeSt
             Ok(found) if found.has_records_of(&change.after) => return (ChangeState::Applied, None),
             Err(error) if Instant::now() >= end => return (ChangeState::Pending, Some(error.to_string())),
             Ok(_) if Instant::now() >= end => {
-                let why = "the name server accepted the change, and answers other records: the name may belong to another zone";
+                let why =
+                    "the change was accepted, and other records are answered: the name may belong to another zone";
                 return (ChangeState::Refused, Some(why.to_owned()));
             }
             _ => sleep(PAUSE).await,

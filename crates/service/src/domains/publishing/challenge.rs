@@ -93,7 +93,10 @@ impl Service {
     }
 
     /// Returns the provider of the nearest domain that a host is in.
-    async fn provider_above(&self, host: &str) -> Result<Option<(DomainName, DnsProvider)>, Unavailable> {
+    pub(in crate::domains) async fn provider_above(
+        &self,
+        host: &str,
+    ) -> Result<Option<(DomainName, DnsProvider)>, Unavailable> {
         let names = std::iter::successors(Some(host), |name| Some(name.split_once('.')?.1));
         for domain in names.filter_map(|name| name.parse::<DomainName>().ok()) {
             if let Some(provider) = self.0.store.dns_providers().get(&domain).await? {

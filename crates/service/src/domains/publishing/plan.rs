@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
-use mailapi_model::{DkimKey, DnsProvider, DomainKey, DomainName, RecordData, RecordKind, RecordSet, SetChange};
+use mailapi_model::{
+    DkimKey, DnsProvider, DomainKey, DomainName, KeyDigests, RecordData, RecordKind, RecordSet, SetChange, TlsaRecord,
+};
 use sha2::{Digest, Sha256};
 
 use super::PublishError;
 use super::primary::{Current, Primary, PrimaryDns};
 use crate::domains::DomainError;
 use crate::domains::dns::{Publication, WantedRecord, wanted_records};
+use crate::domains::server_keys::{mail_ports, record_name};
 use crate::domains::verify::{Context, TIME, TimedDns, extended_spf, in_use_and_retired, is_spf, publishes};
 use crate::{Caller, Service};
 
@@ -156,10 +159,11 @@ impl Service {
         let dns = TimedDns::new(&answers, TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
-        let wanted = wanted_records(&context, &keys, settings).await;
+        let server_keys = self.server_keys().await;
+        let wanted = wanted_records(&context, &keys, server_keys, settings).await;
         let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
         for record in wanted {
-            match planned(primary, &context, record, options).await? {
+            match planned(primary, &context, record, options, &changes).await? {
                 Some(Step::Change(change)) => changes.push(change),
                 Some(Step::Conflict(conflict)) => conflicts.push(conflict),
                 None => {}
@@ -167,6 +171,10 @@ impl Service {
         }
         for DomainKey { key, .. } in retired.iter().take(RETIRED) {
             changes.extend(unneeded(primary, &domain, key).await?);
+        }
+        for port in server_keys.iter().flat_map(|_| mail_ports(settings.mail_programs)) {
+            let name = record_name(&settings.mail_host, port);
+            changes.extend(unneeded_server_key(primary, &name, server_keys, &changes).await?);
         }
         // Mail arrives when all else is there. Some servers refuse an exchange without address, and nothing else then.
         changes.sort_by_key(|change: &PlannedChange| change.purpose == "MX");
@@ -187,6 +195,7 @@ async fn planned(
     context: &Context<'_>,
     record: WantedRecord,
     options: &PlanOptions,
+    earlier: &[PlannedChange],
 ) -> Result<Option<Step>, PublishError> {
     let Some((kind, wanted)) = parsed(&record).filter(|_| primary.has(&record.name)) else {
         // The owner of an address publishes its PTR record. Others have no known value, or are in another zone.
@@ -197,7 +206,7 @@ async fn planned(
     if record.status == Publication::Found {
         return Ok(None);
     }
-    let before = match primary.current(&record.name, kind).await? {
+    let before = match before(primary, &record.name, kind, earlier).await? {
         Current::Records(before) => before,
         Current::Alias(target) => {
             let reason = format!("The name is an alias of {target}; remove the alias, or leave the record out.");
@@ -258,6 +267,40 @@ async fn unneeded(
     let change = primary.change(&dns_name, RecordKind::Txt, before, after);
     let reason = "The key is retired: no mail with its signature is under way.".to_owned();
     Ok(Some(PlannedChange { purpose: "DKIM", action: ChangeAction::Remove, change, reason }))
+}
+
+/// Returns the removal of the record of the key that this server showed before, if it is published.
+async fn unneeded_server_key(
+    primary: &Primary<'_>,
+    name: &str,
+    keys: Option<KeyDigests>,
+    earlier: &[PlannedChange],
+) -> Result<Option<PlannedChange>, PublishError> {
+    let Some(former) = keys.and_then(|keys| keys.former).filter(|_| primary.has(name)) else { return Ok(None) };
+    let Current::Records(before) = before(primary, name, RecordKind::Tlsa, earlier).await? else { return Ok(None) };
+    let former = RecordData::Tlsa(TlsaRecord::of_key(former));
+    let records: Vec<_> = before.records.iter().filter(|data| **data != former).cloned().collect();
+    if records.len() == before.records.len() {
+        return Ok(None);
+    }
+    let after = RecordSet { ttl: before.ttl, records };
+    let change = primary.change(name, RecordKind::Tlsa, before, after);
+    let reason = "The server has a certificate with another key.".to_owned();
+    Ok(Some(PlannedChange { purpose: "TLSA", action: ChangeAction::Remove, change, reason }))
+}
+
+/// Returns the records before a change: those after an earlier change of the same plan, or those of now.
+async fn before(
+    primary: &Primary<'_>,
+    name: &str,
+    kind: RecordKind,
+    earlier: &[PlannedChange],
+) -> Result<Current, PublishError> {
+    let earlier = earlier.iter().rev().map(|planned| &planned.change);
+    match earlier.clone().find(|change| change.name == name && change.kind == kind) {
+        Some(change) => Ok(Current::Records(change.after.clone())),
+        None => primary.current(name, kind).await,
+    }
 }
 
 fn parsed(record: &WantedRecord) -> Option<(RecordKind, RecordData)> {

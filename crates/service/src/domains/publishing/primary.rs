@@ -3,12 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use async_trait::async_trait;
-use mailapi_backend::{Dns, DnsError, DnsZone, MailExchange, ServiceLocation, UpdateError, ZoneDns};
+use mailapi_backend::{
+    Dns, DnsError, DnsZone, MailExchange, Proven, ServiceLocation, TlsaRecords, UpdateError, ZoneDns,
+};
 use mailapi_hosted_dns::AgentProgram;
 use mailapi_model::{DnsProvider, DomainName, RecordData, RecordKind, RecordSet, SetChange, UpdateServer};
 
 use super::PublishError;
 use super::zone_writer::ZoneWriter;
+use crate::domains::server_keys::record_name;
 
 /// The port of name servers.
 pub(in crate::domains) const DNS_PORT: u16 = 53;
@@ -184,6 +187,25 @@ impl Dns for PrimaryDns<'_> {
 
     async fn alias_target(&self, name: &str) -> Result<Option<String>, DnsError> {
         self.resolver.alias_target(name).await
+    }
+
+    /// Only the resolver verifies signatures.
+    async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
+        self.resolver.mx_with_proof(domain).await
+    }
+
+    async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
+        let name = record_name(host, port);
+        if !self.primary.has(&name) {
+            return self.resolver.tlsa(host, port).await;
+        }
+        let pick = |data| match data {
+            RecordData::Tlsa(record) => Some(record),
+            _ => None,
+        };
+        let found = self.primary.records(&name, RecordKind::Tlsa).await?;
+        let records: Vec<_> = found.records.into_iter().filter_map(pick).collect();
+        Ok((!records.is_empty()).then(|| TlsaRecords { base: host.to_owned(), records }))
     }
 }
 

@@ -11,6 +11,7 @@ mod spf_grammar;
 mod spf_walk;
 mod tags;
 mod timed_dns;
+pub(super) mod tlsa;
 
 pub(super) use advice::ptr as check_pointers;
 pub(super) use dkim::publishes;
@@ -50,7 +51,7 @@ pub struct DnsReport {
 /// The result for one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordCheck {
-    /// The kind: `MX`, `SPF`, `DKIM`, `DMARC`, `MTA-STS`, `TLS-RPT`, `PTR`.
+    /// The kind: `MX`, `SPF`, `DKIM`, `DMARC`, `MTA-STS`, `TLS-RPT`, `TLSA`, `PTR`.
     pub kind: &'static str,
     /// The record's name in DNS.
     pub name: String,
@@ -133,6 +134,12 @@ impl<'a> Context<'a> {
     /// The addresses of the mail server, as far as they are known.
     fn known_addresses(&self) -> &[IpAddr] {
         self.addresses.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the mail server is named within the domain, so that its records are in the domain's zone.
+    fn has_own_host(&self) -> bool {
+        let labels = self.host.strip_suffix(self.domain.as_str());
+        labels.is_some_and(|labels| labels.is_empty() || labels.ends_with('.'))
     }
 
     /// Returns the first host that is this server, by its name or by an address.
@@ -224,9 +231,14 @@ impl Service {
         let keys = self.keys_in_use(name).await?;
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let context = Context::new(&dns, name, &self.0.settings.mail_host).await;
-        let (mail, policies, pointers) =
-            tokio::join!(check_mail(&context, &keys), advice::policies(&context), advice::ptr(&context));
-        let records = [mail, policies, pointers].concat();
+        let (server_keys, programs) = (self.server_keys().await, self.0.settings.mail_programs);
+        let (mail, policies, server, pointers) = tokio::join!(
+            check_mail(&context, &keys),
+            advice::policies(&context),
+            tlsa::check(&context, server_keys, programs),
+            advice::ptr(&context)
+        );
+        let records = [mail, policies, server, pointers].concat();
         let verdict = verdict(&records);
         Ok(DnsCheck { keys, records, verdict, at: self.0.clock.now() })
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
+use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords};
 use tokio::time::{Instant, timeout_at};
 
 use crate::dns_names::is_name;
@@ -56,5 +56,13 @@ impl Dns for TimedDns<'_> {
 
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
         self.of_name(name, self.dns.srv(name)).await
+    }
+
+    async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
+        self.of_name(domain, self.dns.mx_with_proof(domain)).await
+    }
+
+    async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
+        self.of_name(host, self.dns.tlsa(host, port)).await
     }
 }

@@ -34,7 +34,7 @@ macro_rules! names {
 names! {
     /// `add`: adds a record, all others stay; `replace`: replaces records; `remove`: removes records.
     DnsChangeActionName: ChangeAction::ALL.map(ChangeAction::as_str);
-    /// `pending`: the answer of the name server is not known yet; `applied`; `refused`: nothing was changed; `rolled_back`.
+    /// `pending`: the answer of the provider is not known yet; `applied`; `refused`: nothing was changed; `rolled_back`.
     DnsChangeStateName: ChangeState::ALL.map(ChangeState::as_str);
     /// `seen`: it has all records; `waiting`: it has others; `unknown`: it does not answer.
     NameServerStateName: ServerState::ALL.map(ServerState::as_str);
@@ -111,7 +111,7 @@ impl From<RecordSet> for DnsRecordSet {
 pub(super) struct DnsSetChange {
     /// Name in DNS, without the final dot.
     name: String,
-    /// Record type: `MX`, `TXT`, `SRV` or `CNAME`.
+    /// Record type: `MX`, `TXT`, `SRV`, `CNAME` or `TLSA`.
     r#type: &'static str,
     /// The records before.
     before: DnsRecordSet,
