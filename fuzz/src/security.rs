@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use mailapi_model::Blob;
-use mailapi_security::{OwnNames, Surroundings, Verdict, analyze, bounds};
+use mailapi_security::{Correspondent, OwnNames, Surroundings, Verdict, analyze, bounds};
 
 /// Checks that a report is bounded, and that its verdict follows from its signs.
 pub(crate) fn check(input: &[u8]) {
     let own = ["example.org", "company-name.co.uk"].map(|domain| domain.parse().unwrap());
     let own_names = Arc::new(OwnNames::of(own));
-    let surroundings = Surroundings { own_names, own_checker: Some("mx.example.org".to_owned()) };
+    let person = |name: &str, address: &str| Correspondent { name: name.to_owned(), address: address.to_owned() };
+    let surroundings = Surroundings {
+        own_names,
+        own_checker: Some("mx.example.org".to_owned()),
+        correspondents: vec![person("Ann Lee", "ann@example.org"), person("Carl", "carl@partner.net")],
+    };
     let report = analyze(&Blob::from(input.to_vec()), &surroundings).unwrap();
     let points: u32 = report.reasons.iter().map(|reason| u32::from(reason.sign.severity().points())).sum();
     assert_eq!(u32::from(report.score), points.min(100));

@@ -22,3 +22,7 @@ pub const OPEN_ELEMENTS: usize = 256;
 pub const EVIDENCE_CHARS: usize = 200;
 /// Pieces of evidence for one sign.
 pub const EVIDENCE_PIECES: usize = 5;
+/// Authors whose names are compared.
+pub const COMPARED_AUTHORS: usize = 100;
+/// People of the mailbox that others may imitate.
+pub const CORRESPONDENTS: usize = 500;

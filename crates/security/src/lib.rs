@@ -4,7 +4,9 @@
 //! has evidence that a person can check, and the verdict follows from the signs alone. The time is linear in the size of
 //! the message, and the memory is bounded ([`bounds`]).
 
+mod ambiguous;
 pub mod bounds;
+mod correspondents;
 mod files;
 mod links;
 mod lookalike;
@@ -21,13 +23,15 @@ use std::sync::Arc;
 use mailapi_backend::mime::MessageStructure;
 use mailapi_model::Blob;
 
-pub use lookalike::OwnNames;
+pub use correspondents::Correspondent;
+pub use lookalike::{KnownNames, OwnNames};
 pub use report::{
     AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
     SecurityReport, SpamResult, Verdict,
 };
 pub use sign::{SecuritySign, Severity};
 
+use correspondents::KnownPeople;
 use report::Findings;
 
 /// What is known about the mailbox that has the message.
@@ -37,6 +41,8 @@ pub struct Surroundings {
     pub own_names: Arc<OwnNames>,
     /// The name by which this installation signs the results of its checks (RFC 8601 section 2.5).
     pub own_checker: Option<String>,
+    /// People that the mailbox exchanges mail with, the most important first; at most [`bounds::CORRESPONDENTS`] count.
+    pub correspondents: Vec<Correspondent>,
 }
 
 /// Analyzes a message. Blocks while it reads the message.
@@ -47,12 +53,13 @@ pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<Securi
     let structure = MessageStructure::of_bytes(message)?;
     let block = structure.header().within(message).to_bytes()?;
     let mut findings = Findings::default();
-    findings.is_partial = reach::exceeds_the_reader(message)?;
+    reach::examine(message, &mut findings)?;
     let results = results::read(&block, surroundings, &mut findings);
-    let sender = sender::examine(&block, surroundings, &mut findings);
+    let people = KnownPeople::of(surroundings);
+    let sender = sender::examine(&block, surroundings, &people, &mut findings);
     let pages = page::of_bodies(message, &structure, &mut findings)?;
     let content = page::facts(&pages, &mut findings);
-    let links = links::examine(pages, surroundings, &mut findings);
+    let links = links::examine(pages, surroundings, &people, &mut findings);
     let files = files::examine(message, &structure, &mut findings)?;
     let spam = results::spam(&block, results.source);
     Ok(SecurityReport { spam, ..findings.into_report(results, sender, links, files, content) })

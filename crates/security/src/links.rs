@@ -6,6 +6,7 @@ use url::{Host, Url};
 
 use crate::Surroundings;
 use crate::bounds::{COMPARED_HOSTS, LISTED_LINKS};
+use crate::correspondents::KnownPeople;
 use crate::lookalike::{self, Resemblance, canonical, is_host, is_same_organization, looks_latin, organization};
 use crate::page::{PageFacts, RawLink};
 use crate::report::{AnalyzedLink, Findings, shortened};
@@ -15,6 +16,7 @@ use crate::sign::SecuritySign;
 pub(crate) fn examine(
     pages: Vec<PageFacts>,
     surroundings: &Surroundings,
+    people: &KnownPeople<'_>,
     findings: &mut Findings,
 ) -> Vec<AnalyzedLink> {
     let all: BTreeSet<RawLink> = pages.into_iter().flat_map(|page| page.links).collect();
@@ -26,7 +28,7 @@ pub(crate) fn examine(
         }
     }
     findings.is_partial |= hosts.len() > COMPARED_HOSTS;
-    hosts.iter().take(COMPARED_HOSTS).for_each(|host| examine_name(host, surroundings, findings));
+    hosts.iter().take(COMPARED_HOSTS).for_each(|host| examine_name(host, surroundings, people, findings));
     listed
 }
 
@@ -76,7 +78,7 @@ fn examine_one(link: &RawLink, hosts: &mut BTreeSet<String>, findings: &mut Find
 }
 
 /// Looks for a name that imitates another.
-fn examine_name(host: &str, surroundings: &Surroundings, findings: &mut Findings) {
+fn examine_name(host: &str, surroundings: &Surroundings, people: &KnownPeople<'_>, findings: &mut Findings) {
     match surroundings.own_names.imitated(host) {
         Some((own, Resemblance::Lookalike)) => {
             findings.add(SecuritySign::LookalikeLink, format!("{host}, and not {own}"));
@@ -85,6 +87,10 @@ fn examine_name(host: &str, surroundings: &Surroundings, findings: &mut Findings
             findings.add(SecuritySign::SimilarLink, format!("{host}, and not {own}"));
         }
         None => {
+            if let Some(known) = people.imitated(host) {
+                let evidence = format!("{}, and not {known}", lookalike::shown(host));
+                findings.add(SecuritySign::LookalikeCorrespondent, evidence);
+            }
             if let Some(latin) = looks_latin(host) {
                 findings.add(SecuritySign::LookalikeLink, format!("{} looks like {latin}", lookalike::shown(host)));
             }
@@ -127,13 +133,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::OwnNames;
+    use crate::{Correspondent, OwnNames};
 
     fn of(html: &str) -> (Vec<&'static str>, Vec<AnalyzedLink>) {
         let own_names = Arc::new(OwnNames::of(["example.org".parse().unwrap()]));
-        let surroundings = Surroundings { own_names, ..Surroundings::default() };
+        let partner = Correspondent { name: String::new(), address: "carl@mail.partner.net".to_owned() };
+        let surroundings = Surroundings { own_names, correspondents: vec![partner], ..Surroundings::default() };
         let mut findings = Findings::default();
-        let links = examine(vec![PageFacts::of_html(html)], &surroundings, &mut findings);
+        let people = KnownPeople::of(&surroundings);
+        let links = examine(vec![PageFacts::of_html(html)], &surroundings, &people, &mut findings);
         let report = findings.into_report(Default::default(), Default::default(), links, vec![], Default::default());
         (report.reasons.iter().map(|reason| reason.sign.code()).collect(), report.links)
     }
@@ -152,6 +160,8 @@ mod tests {
             ("<a href=https://examp1e.org/>x</a>", &["lookalike_link"]),
             ("<a href=https://example-login.net/>x</a>", &["similar_link"]),
             ("<a href=https://xn--80ak6aa92e.com/>x</a>", &["lookalike_link"]),
+            ("<a href=https://www.partner.net/>x</a><a href=https://partners.net/>x</a>", &[]),
+            ("<a href=https://pa\u{433}tner.net/>x</a>", &["lookalike_link", "lookalike_correspondent"]),
             ("<a href=https://m\u{fc}ller.de/>x</a>", &[]),
             ("<a href=https://a.net/r?u=https%3A%2F%2Fb.com%2F>x</a>", &["link_redirects"]),
             ("<a href=https://a.net/r?u=https%3A%2F%2Fwww.a.net%2F>x</a>", &[]),

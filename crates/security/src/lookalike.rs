@@ -45,11 +45,14 @@ pub(crate) fn shown(host: &str) -> String {
     idna::domain_to_unicode(host).0
 }
 
-/// The domains of this installation, prepared for comparisons. A comparison takes microseconds, whatever their number, but for
+/// The domains of this installation.
+pub type OwnNames = KnownNames;
+
+/// Domains that others imitate, prepared for comparisons. A comparison takes microseconds, whatever their number, but for
 /// names of the same length.
 #[derive(Debug, Clone, Default)]
-pub struct OwnNames {
-    names: Vec<OwnName>,
+pub struct KnownNames {
+    names: Vec<KnownName>,
     organizations: HashSet<String>,
     /// Indexes of the names that look like this.
     by_looks: HashMap<String, usize>,
@@ -60,23 +63,23 @@ pub struct OwnNames {
 }
 
 #[derive(Debug, Clone)]
-struct OwnName {
+struct KnownName {
     domain: DomainName,
     /// The first label of the organization's domain, as people read it.
     label: String,
 }
 
-impl OwnNames {
+impl KnownNames {
     /// Prepares domains.
     pub fn of(domains: impl IntoIterator<Item = DomainName>) -> Self {
-        let mut own = Self::default();
+        let mut known = Self::default();
         for domain in domains {
             let organization = organization(domain.as_str()).to_owned();
-            if own.organizations.insert(organization.clone()) {
-                own.add(domain, &shown(&organization));
+            if known.organizations.insert(organization.clone()) {
+                known.add(domain, &shown(&organization));
             }
         }
-        own
+        known
     }
 
     fn add(&mut self, domain: DomainName, shown: &str) {
@@ -88,17 +91,21 @@ impl OwnNames {
             self.by_label_looks.entry(looks(&label)).or_insert(at);
             self.by_letters.entry(letters).or_default().push(at);
         }
-        self.names.push(OwnName { domain, label });
+        self.names.push(KnownName { domain, label });
+    }
+
+    /// Returns whether a host belongs to one of the organizations.
+    pub(crate) fn has(&self, host: &str) -> bool {
+        self.organizations.contains(organization(host))
     }
 
     /// Returns the domain that a host imitates, and how. A host of the same organization imitates none, and neither does the
     /// same name below another public suffix, which often has the same owner.
     pub(crate) fn imitated(&self, host: &str) -> Option<(&DomainName, Resemblance)> {
-        let organization = organization(host);
-        if self.organizations.contains(organization) {
+        if self.has(host) {
             return None;
         }
-        let shown = shown(organization);
+        let shown = shown(organization(host));
         let label = first_label(&shown);
         let found = |at: &usize, resemblance| (&self.names[*at].domain, resemblance);
         if let Some(at) = self.by_looks.get(&looks(&shown)) {
@@ -139,7 +146,7 @@ fn first_label(name: &str) -> &str {
 
 /// Returns the same text for names that look alike: their skeleton (UTS 39 section 4), also with letters for digits, which are
 /// not confusable there.
-fn looks(name: &str) -> String {
+pub(crate) fn looks(name: &str) -> String {
     let plain = |c: char| match c {
         '0' | 'O' => 'o',
         '1' | 'I' => 'l',
@@ -156,7 +163,7 @@ mod tests {
 
     fn of(host: &str) -> Option<Resemblance> {
         let domains = ["example.org", "mycompany.co.uk", "müller-bau.de", "tea.org", "www.example.org"];
-        let own = OwnNames::of(domains.map(|domain| domain.parse().unwrap()));
+        let own = KnownNames::of(domains.map(|domain| domain.parse().unwrap()));
         own.imitated(&canonical(host)).map(|found| found.1)
     }
 

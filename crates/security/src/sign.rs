@@ -74,10 +74,18 @@ macro_rules! signs {
 signs! {
     AuthenticationFailed = "authentication_failed", Medium,
         "The author's domain does not confirm that it sent this message.";
+    PaddedMessage = "padded_message", Medium,
+        "The message is so large or deep in its structure that part of it is hidden from checks.";
+    AmbiguousMessage = "ambiguous_message", Medium,
+        "A field stands twice with different values, so that programs show different messages.";
     LookalikeSender = "lookalike_sender", High,
         "The author's domain looks like one of your domains, and is another one.";
     SimilarSender = "similar_sender", Medium,
         "The author's domain differs from one of your domains by a letter or an added word.";
+    LookalikeCorrespondent = "lookalike_correspondent", Medium,
+        "The author's domain or a link looks like the domain of someone you exchange mail with, and is another one.";
+    KnownName = "known_name", Medium,
+        "The author has the name of a colleague, and writes from an address elsewhere.";
     NameIsAddress = "name_is_address", Medium,
         "The author's name is an address of another domain than the one that sent the message.";
     ReplyElsewhere = "reply_elsewhere", Low,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use mailapi_model::Blob;
-use mailapi_security::{OwnNames, ResultSource, SecurityReport, SecuritySign, Surroundings, Verdict, analyze};
+use mailapi_security::{
+    Correspondent, OwnNames, ResultSource, SecurityReport, SecuritySign, Surroundings, Verdict, analyze,
+};
 use proptest::prelude::*;
 
 const HEADER: &str = "Authentication-Results: mx.example.org; spf=pass smtp.mailfrom=shop.example.net;\r\n \
@@ -18,6 +20,9 @@ fn surroundings() -> Surroundings {
     Surroundings {
         own_names: Arc::new(OwnNames::of(["example.org".parse().unwrap()])),
         own_checker: Some("mx.example.org".to_owned()),
+        correspondents: [("Eve Stone", "eve@example.org"), ("Carl", "carl@partner.net")]
+            .map(|(name, address)| Correspondent { name: name.to_owned(), address: address.to_owned() })
+            .to_vec(),
     }
 }
 
@@ -62,6 +67,10 @@ fn each_sign_is_found_in_a_message_that_has_it() {
     let hidden = "text that nobody sees ".repeat(30);
     let cases = [
         (AuthenticationFailed, header("dmarc=pass", "dmarc=fail")),
+        (PaddedMessage, header("MIME-Version: 1.0\r\n", &"X: y\r\n".repeat(10_000))),
+        (AmbiguousMessage, header("Subject: Your order", "Subject: Your order\r\nSubject: Your password")),
+        (LookalikeCorrespondent, page("<a href=https://p\u{430}rtner.net/>x</a>")),
+        (KnownName, header("The Shop", "Eve Stone")),
         (LookalikeSender, header("news@shop.example.net", "news@examp1e.org")),
         (SimilarSender, header("news@shop.example.net", "news@example-shop.com")),
         (NameIsAddress, header("The Shop", "\"help@bank.com\"")),
