@@ -16,6 +16,7 @@ mod report;
 mod results;
 mod sender;
 mod sign;
+mod style;
 
 use std::io;
 use std::sync::Arc;

@@ -15,6 +15,7 @@ use crate::bounds::{BODY_BYTES, EVIDENCE_CHARS, OPEN_ELEMENTS, READ_LINKS};
 use crate::lookalike;
 use crate::report::{ContentFacts, Findings};
 use crate::sign::SecuritySign;
+use crate::style::TextLook;
 
 /// Hidden characters from which text is a sign. A hidden summary for lists of messages is shorter.
 const HIDDEN_TEXT: usize = 300;
@@ -148,7 +149,10 @@ fn splits(text: &str) -> usize {
 struct OpenTag {
     name: String,
     attribute: String,
-    is_hiding: bool,
+    is_hidden: bool,
+    style: Option<String>,
+    color: Option<String>,
+    background: Option<String>,
     href: Option<String>,
     source: Option<String>,
     action: Option<String>,
@@ -159,7 +163,7 @@ struct OpenTag {
 #[derive(Debug)]
 struct OpenElement {
     name: String,
-    is_hiding: bool,
+    look: TextLook,
 }
 
 #[derive(Debug, Default)]
@@ -167,8 +171,6 @@ struct PageReading {
     facts: PageFacts,
     tag: OpenTag,
     open: Vec<OpenElement>,
-    /// Open elements that hide their content.
-    hiding: usize,
     /// The address and the text of the open link.
     link: Option<(String, String)>,
 }
@@ -180,7 +182,7 @@ impl PageReading {
             CallbackEvent::AttributeName { name } => {
                 self.tag.attribute = text_of(name);
                 // It needs no value, and then has no event of its own.
-                self.tag.is_hiding |= self.tag.attribute == "hidden";
+                self.tag.is_hidden |= self.tag.attribute == "hidden";
             }
             CallbackEvent::AttributeValue { value } => self.note_attribute(&text_of(value)),
             CallbackEvent::CloseStartTag { .. } => self.open(),
@@ -195,9 +197,11 @@ impl PageReading {
         match tag.attribute.as_str() {
             "href" => tag.href = Some(value.to_owned()),
             "src" | "background" => tag.source = Some(value.to_owned()),
+            "color" | "text" => tag.color = Some(value.to_owned()),
+            "bgcolor" => tag.background = Some(value.to_owned()),
             "action" => tag.action = Some(value.to_owned()),
             "type" => tag.kind = value.trim().to_ascii_lowercase(),
-            "style" => tag.is_hiding |= hides(value),
+            "style" => tag.style = Some(value.to_owned()),
             name if name.starts_with("on") && name.len() > 4 => {
                 self.facts.scripts.push_str(value);
                 self.facts.scripts.push('\n');
@@ -209,6 +213,7 @@ impl PageReading {
 
     fn open(&mut self) {
         let tag = std::mem::take(&mut self.tag);
+        let look = self.look_of(&tag);
         match tag.name.as_str() {
             "a" | "area" => {
                 self.close_link();
@@ -225,9 +230,29 @@ impl PageReading {
             self.note_image(&source);
         }
         if !VOID.contains(&tag.name.as_str()) && self.open.len() < OPEN_ELEMENTS {
-            self.hiding += usize::from(tag.is_hiding);
-            self.open.push(OpenElement { name: tag.name, is_hiding: tag.is_hiding });
+            self.open.push(OpenElement { name: tag.name, look });
         }
+    }
+
+    fn look(&self) -> TextLook {
+        self.open.last().map(|element| element.look).unwrap_or_default()
+    }
+
+    fn look_of(&self, tag: &OpenTag) -> TextLook {
+        let mut look = self.look();
+        if tag.is_hidden {
+            look.hide();
+        }
+        if tag.name == "a" && tag.href.is_some() {
+            look.be_link();
+        }
+        if tag.source.is_some() && tag.name != "img" {
+            look.set_picture();
+        }
+        tag.background.iter().for_each(|value| look.set_background(value));
+        tag.color.iter().for_each(|value| look.set_color(value));
+        tag.style.iter().for_each(|value| look.apply(value));
+        look
     }
 
     fn note_image(&mut self, source: &str) {
@@ -242,8 +267,7 @@ impl PageReading {
             self.close_link();
         }
         let Some(at) = self.open.iter().rposition(|element| element.name == name) else { return };
-        let closed = self.open.drain(at..).filter(|element| element.is_hiding).count();
-        self.hiding -= closed;
+        self.open.truncate(at);
     }
 
     fn close_link(&mut self) {
@@ -265,7 +289,7 @@ impl PageReading {
         } else {
             self.facts.add_written_links(text);
         }
-        if self.hiding > 0 {
+        if self.look().hides() {
             let visible = |c: &char| c.is_alphanumeric();
             self.facts.hidden += text.chars().filter(visible).count();
             let room = EVIDENCE_CHARS.saturating_sub(self.facts.hidden_sample.chars().count());
@@ -276,24 +300,6 @@ impl PageReading {
 
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Returns whether a `style` attribute hides the content of its element.
-fn hides(style: &str) -> bool {
-    let style: String = style.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
-    let declarations = style.split(';').filter_map(|one| one.split_once(':'));
-    let is_none = |value: &str| {
-        let number: String = value.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        number.parse::<f32>().is_ok_and(|number| number == 0.0)
-    };
-    declarations.into_iter().any(|(name, value)| match name {
-        "display" => value.starts_with("none"),
-        "visibility" => value.starts_with("hidden"),
-        "mso-hide" => value.starts_with("all"),
-        "font-size" | "opacity" | "max-height" => is_none(value),
-        "color" => value.starts_with("transparent"),
-        _ => false,
-    })
 }
 
 #[cfg(test)]
@@ -343,6 +349,9 @@ mod tests {
         assert_eq!(hidden("<span hidden>ab</span><span style='color:transparent;x'>c</span></span>d"), 3);
         assert_eq!(hidden("<p hidden class=x>ab</p><p class=x hidden=until-found>c</p><p class=hidden>d</p>"), 3);
         assert_eq!(hidden("<p style='display:none'>a</div>b</p>c<title>d</title>"), 2);
+        assert_eq!(hidden("<body bgcolor=ffffff><font color=white>ab</font>c<a href=x>d</a>"), 2);
+        assert_eq!(hidden("<td background=x.png><font color=#fff>ab</font></td><body text=#000 bgcolor=#000>c"), 1);
+        assert_eq!(hidden("<td style='font-size:0'>a<div style='font-size:13px'>b</div></td>"), 1);
     }
 
     #[test]
