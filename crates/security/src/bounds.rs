@@ -26,3 +26,15 @@ pub const EVIDENCE_PIECES: usize = 5;
 pub const COMPARED_AUTHORS: usize = 100;
 /// People of the mailbox that others may imitate.
 pub const CORRESPONDENTS: usize = 500;
+/// Messages that a message carries inside each other, and all that are read.
+pub const CARRIED_DEPTH: usize = 3;
+/// See [`CARRIED_DEPTH`].
+pub const CARRIED_MESSAGES: usize = 100;
+/// Pictures in which codes are looked for.
+pub const CODE_IMAGES: usize = 10;
+/// Bytes of such a picture.
+pub const CODE_IMAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Pixels of such a picture, as its header names them.
+pub const CODE_IMAGE_PIXELS: u64 = 4 * 1024 * 1024;
+/// Bytes that its decoder may take.
+pub const CODE_MEMORY: u64 = 24 * 1024 * 1024;

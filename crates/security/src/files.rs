@@ -1,16 +1,22 @@
 //! Attachments: what their bytes are, and what they contain.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use mailapi_backend::mime::{AttachmentPart, MessageStructure};
+use mailapi_backend::mime::AttachmentPart;
 use mailapi_model::Blob;
 
-use crate::bounds::{ARCHIVE_ENTRIES, FILE_BYTES, OPENED_FILES, PAGE_FILE_BYTES};
-use crate::page::PageFacts;
+use crate::bounds::{ARCHIVE_ENTRIES, FILE_BYTES, OPENED_FILES, PAGE_FILE_BYTES, READ_LINKS};
+use crate::carried::CarriedMessage;
+use crate::codes::CodeReader;
+use crate::page::{PageFacts, RawLink, XHTML};
 use crate::report::{AnalyzedFile, Findings, shortened};
 use crate::sign::SecuritySign;
+use crate::uuencoded::EncodedFile;
 
+/// The text of a link in a picture.
+const CODE_TEXT: &str = "a code in a picture";
 /// Bytes that are decoded at once.
 const PIECE: usize = 64 * 1024;
 
@@ -60,38 +66,88 @@ const KINDS: [&[&str]; 17] = [
 /// Magic numbers of programs, by the extension that `infer` gives them.
 const PROGRAM_BYTES: [&str; 5] = ["exe", "dll", "elf", "mach", "dex"];
 
-/// Examines all attachments.
+/// What was found in files.
+#[derive(Debug, Default)]
+pub(crate) struct ExaminedFiles {
+    pub(crate) files: Vec<AnalyzedFile>,
+    pub(crate) links: BTreeSet<RawLink>,
+}
+
+/// Examines all attachments, those of carried messages, and files in texts.
 pub(crate) fn examine(
-    message: &Blob,
-    structure: &MessageStructure,
+    messages: &[CarriedMessage],
+    encoded_files: Vec<EncodedFile>,
     findings: &mut Findings,
-) -> io::Result<Vec<AnalyzedFile>> {
-    let mut files = Vec::new();
-    for (at, part) in structure.attachments.iter().enumerate() {
-        let mut file = AnalyzedFile {
-            index: part.info.index,
-            name: part.info.filename.clone(),
-            declared_type: part.info.content_type.clone(),
-            detected_type: None,
-            mismatch: false,
-            executable: false,
-            macros: false,
-            encrypted: false,
-            sha256: None,
-        };
-        let mut look = FileLook { file: &mut file, findings };
+) -> io::Result<ExaminedFiles> {
+    let mut examination =
+        Examination { found: ExaminedFiles::default(), codes: CodeReader::new(), opened: 0, findings };
+    for carried in messages {
+        for part in &carried.structure.attachments {
+            examination.note_part(carried, part)?;
+        }
+    }
+    for file in encoded_files {
+        examination.note_encoded(file);
+    }
+    Ok(examination.found)
+}
+
+/// Files that are examined one by one, within common bounds.
+struct Examination<'a> {
+    found: ExaminedFiles,
+    codes: CodeReader,
+    opened: usize,
+    findings: &'a mut Findings,
+}
+
+impl Examination<'_> {
+    fn note_part(&mut self, carried: &CarriedMessage, part: &AttachmentPart) -> io::Result<()> {
+        let is_opened = self.opened < OPENED_FILES;
+        self.findings.is_partial |= !is_opened;
+        // A list of the message's own files is as long as the reader's; what it carries must not multiply it.
+        if !is_opened && carried.index.is_some() {
+            return Ok(());
+        }
+        let index = carried.index.unwrap_or(part.info.index);
+        let mut file = new_file(index, &part.info.filename, &part.info.content_type);
+        let mut look = self.look(&mut file);
         look.note_name();
-        if at < OPENED_FILES {
-            let opened = OpenedFile::read(message, part)?;
+        if is_opened {
+            let opened = OpenedFile::read(&carried.message, part)?;
             look.note_bytes(&opened);
             file.sha256 = Some(opened.sha256);
-        } else {
-            findings.is_partial = true;
+            self.opened += 1;
         }
-        findings.is_partial |= is_encrypted_message(&file.declared_type);
-        files.push(file);
+        self.findings.is_partial |= is_encrypted_message(&file.declared_type);
+        self.found.files.push(file);
+        Ok(())
     }
-    Ok(files)
+
+    /// Notes a file in a text. It is no attachment, so it is not listed.
+    fn note_encoded(&mut self, encoded: EncodedFile) {
+        let mut file = new_file(0, &encoded.name, "");
+        let mut look = self.look(&mut file);
+        look.note_name();
+        look.note_bytes(&OpenedFile { sha256: String::new(), bytes: encoded.bytes, is_whole: true });
+    }
+
+    fn look<'f>(&'f mut self, file: &'f mut AnalyzedFile) -> FileLook<'f> {
+        FileLook { file, findings: self.findings, codes: &mut self.codes, links: &mut self.found.links }
+    }
+}
+
+fn new_file(index: u32, name: &str, declared_type: &str) -> AnalyzedFile {
+    AnalyzedFile {
+        index,
+        name: name.to_owned(),
+        declared_type: declared_type.to_owned(),
+        detected_type: None,
+        mismatch: false,
+        executable: false,
+        macros: false,
+        encrypted: false,
+        sha256: None,
+    }
 }
 
 /// Returns whether the type is that of an encrypted message (RFC 3156, RFC 8551).
@@ -134,6 +190,9 @@ impl OpenedFile {
 struct FileLook<'a> {
     file: &'a mut AnalyzedFile,
     findings: &'a mut Findings,
+    codes: &'a mut CodeReader,
+    /// Links of all files.
+    links: &'a mut BTreeSet<RawLink>,
 }
 
 impl FileLook<'_> {
@@ -184,10 +243,20 @@ impl FileLook<'_> {
             self.findings.add(SecuritySign::Macros, &name);
         }
         let is_page = PAGES.contains(&extension.as_str())
-            || matches!(self.file.declared_type.as_str(), "text/html" | "image/svg+xml");
+            || matches!(self.file.declared_type.as_str(), "text/html" | "image/svg+xml" | XHTML);
         if is_page {
             self.note_page(&name, opened);
         }
+        for url in self.codes.addresses(&opened.bytes) {
+            self.findings.add(SecuritySign::CodeWithLink, &url);
+            self.add_links([RawLink { url, text: Some(CODE_TEXT.to_owned()) }]);
+        }
+    }
+
+    fn add_links(&mut self, links: impl IntoIterator<Item = RawLink>) {
+        let room = READ_LINKS.saturating_sub(self.links.len());
+        self.links.extend(links.into_iter().take(room));
+        self.findings.is_partial |= self.links.len() >= READ_LINKS;
     }
 
     /// Reads the directory of a ZIP archive, as documents of Office are, too.
@@ -240,6 +309,7 @@ impl FileLook<'_> {
         } else if page.scripts.chars().any(|c| !c.is_whitespace()) {
             self.findings.add(SecuritySign::PageRunsCode, name);
         }
+        self.add_links(page.links);
     }
 }
 
@@ -290,7 +360,10 @@ fn is_other_kind(extension: &str, detected: &str) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use mailapi_backend::mime::MessageStructure;
+
     use super::*;
+    use crate::carried;
 
     const PDF: &[u8] = b"%PDF-1.4\n";
     const EXE: &[u8] = b"MZ\x90\0\x03\0\0\0\x04\0\0\0\xff\xff\0\0";
@@ -309,7 +382,8 @@ mod tests {
         let message = Blob::from(message);
         let structure = MessageStructure::of_bytes(&message).unwrap();
         let mut findings = Findings::default();
-        let mut files = examine(&message, &structure, &mut findings).unwrap();
+        let messages = carried::all(&message, structure, &mut findings).unwrap();
+        let mut files = examine(&messages, Vec::new(), &mut findings).unwrap().files;
         let report = findings.into_report(Default::default(), Default::default(), vec![], vec![], Default::default());
         (report.reasons.iter().map(|reason| reason.sign.code()).collect(), files.remove(0))
     }

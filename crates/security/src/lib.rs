@@ -6,6 +6,8 @@
 
 mod ambiguous;
 pub mod bounds;
+mod carried;
+mod codes;
 mod correspondents;
 mod files;
 mod links;
@@ -17,6 +19,7 @@ mod results;
 mod sender;
 mod sign;
 mod style;
+mod uuencoded;
 
 use std::io;
 use std::sync::Arc;
@@ -33,6 +36,8 @@ pub use report::{
 pub use sign::{SecuritySign, Severity};
 
 use correspondents::KnownPeople;
+use files::ExaminedFiles;
+use page::Bodies;
 use report::Findings;
 
 /// What is known about the mailbox that has the message.
@@ -54,14 +59,18 @@ pub fn analyze(message: &Blob, surroundings: &Surroundings) -> io::Result<Securi
     let structure = MessageStructure::of_bytes(message)?;
     let block = structure.header().within(message).to_bytes()?;
     let mut findings = Findings::default();
-    reach::examine(message, &mut findings)?;
     let results = results::read(&block, surroundings, &mut findings);
     let people = KnownPeople::of(surroundings);
     let sender = sender::examine(&block, surroundings, &people, &mut findings);
-    let pages = page::of_bodies(message, &structure, &mut findings)?;
+    let messages = carried::all(message, structure, &mut findings)?;
+    for carried in &messages {
+        reach::examine(&carried.message, &mut findings)?;
+    }
+    let Bodies { pages, encoded_files, .. } = Bodies::of(&messages, &mut findings)?;
     let content = page::facts(&pages, &mut findings);
-    let links = links::examine(pages, surroundings, &people, &mut findings);
-    let files = files::examine(message, &structure, &mut findings)?;
+    let ExaminedFiles { files, links } = files::examine(&messages, encoded_files, &mut findings)?;
+    let links = pages.into_iter().flat_map(|page| page.links).chain(links);
+    let links = links::examine(links, surroundings, &people, &mut findings);
     let spam = results::spam(&block, results.source);
     Ok(SecurityReport { spam, ..findings.into_report(results, sender, links, files, content) })
 }

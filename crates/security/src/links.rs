@@ -8,18 +8,18 @@ use crate::Surroundings;
 use crate::bounds::{COMPARED_HOSTS, LISTED_LINKS};
 use crate::correspondents::KnownPeople;
 use crate::lookalike::{self, Resemblance, canonical, is_host, is_same_organization, looks_latin, organization};
-use crate::page::{PageFacts, RawLink};
+use crate::page::RawLink;
 use crate::report::{AnalyzedLink, Findings, shortened};
 use crate::sign::SecuritySign;
 
-/// Examines the links of all bodies.
+/// Examines the links of all bodies and files.
 pub(crate) fn examine(
-    pages: Vec<PageFacts>,
+    links: impl IntoIterator<Item = RawLink>,
     surroundings: &Surroundings,
     people: &KnownPeople<'_>,
     findings: &mut Findings,
 ) -> Vec<AnalyzedLink> {
-    let all: BTreeSet<RawLink> = pages.into_iter().flat_map(|page| page.links).collect();
+    let all: BTreeSet<RawLink> = links.into_iter().collect();
     let (mut listed, mut hosts) = (Vec::new(), BTreeSet::new());
     for link in all {
         let analyzed = examine_one(&link, &mut hosts, findings);
@@ -133,6 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::page::PageFacts;
     use crate::{Correspondent, OwnNames};
 
     fn of(html: &str) -> (Vec<&'static str>, Vec<AnalyzedLink>) {
@@ -141,7 +142,7 @@ mod tests {
         let surroundings = Surroundings { own_names, correspondents: vec![partner], ..Surroundings::default() };
         let mut findings = Findings::default();
         let people = KnownPeople::of(&surroundings);
-        let links = examine(vec![PageFacts::of_html(html)], &surroundings, &people, &mut findings);
+        let links = examine(PageFacts::of_html(html).links, &surroundings, &people, &mut findings);
         let report = findings.into_report(Default::default(), Default::default(), links, vec![], Default::default());
         (report.reasons.iter().map(|reason| reason.sign.code()).collect(), report.links)
     }

@@ -8,14 +8,16 @@ use std::io;
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
-use mailapi_backend::mime::MessageStructure;
+use mailapi_backend::mime::{AttachmentPart, BodyPart, BodyRole};
 use mailapi_model::Blob;
 
-use crate::bounds::{BODY_BYTES, EVIDENCE_CHARS, OPEN_ELEMENTS, READ_LINKS};
+use crate::bounds::{BODY_BYTES, EVIDENCE_CHARS, OPEN_ELEMENTS, OPENED_FILES, READ_LINKS};
+use crate::carried::CarriedMessage;
 use crate::lookalike;
 use crate::report::{ContentFacts, Findings};
 use crate::sign::SecuritySign;
 use crate::style::TextLook;
+use crate::uuencoded::{self, EncodedFile};
 
 /// Hidden characters from which text is a sign. A hidden summary for lists of messages is shorter.
 const HIDDEN_TEXT: usize = 300;
@@ -24,6 +26,9 @@ const SPLITS: usize = 5;
 /// Elements without content (HTML, section 13.1.2).
 const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
+
+/// The type of pages in the form of XML.
+pub(crate) const XHTML: &str = "application/xhtml+xml";
 
 /// A link as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,25 +52,58 @@ pub(crate) struct PageFacts {
     splits: usize,
 }
 
-/// Reads the bodies.
-pub(crate) fn of_bodies(
-    message: &Blob,
-    structure: &MessageStructure,
-    findings: &mut Findings,
-) -> io::Result<Vec<PageFacts>> {
-    let mut left = BODY_BYTES;
-    let mut pages = Vec::new();
-    for body in &structure.bodies {
-        let whole = body.span.within(message);
-        let part = whole.slice(0..left);
-        findings.is_partial |= part.len() < whole.len();
-        left -= part.len();
-        let text = body.decode(&part.to_bytes()?);
-        let page = if body.role.is_html { PageFacts::of_html(&text) } else { PageFacts::of_text(&text) };
-        findings.is_partial |= page.links.len() >= READ_LINKS;
-        pages.push(page);
+/// What the bodies contain.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies {
+    pub(crate) pages: Vec<PageFacts>,
+    pub(crate) encoded_files: Vec<EncodedFile>,
+    bytes: usize,
+}
+
+impl Bodies {
+    /// Reads the bodies of all messages.
+    pub(crate) fn of(messages: &[CarriedMessage], findings: &mut Findings) -> io::Result<Self> {
+        let mut bodies = Self::default();
+        for CarriedMessage { message, structure, .. } in messages {
+            for body in &structure.bodies {
+                bodies.read(message, body, findings)?;
+            }
+            for part in structure.attachments.iter().filter_map(as_body) {
+                bodies.read(message, &part, findings)?;
+            }
+        }
+        Ok(bodies)
     }
-    Ok(pages)
+
+    fn read(&mut self, message: &Blob, body: &BodyPart, findings: &mut Findings) -> io::Result<()> {
+        let whole = body.span.within(message);
+        let part = whole.slice(0..BODY_BYTES.saturating_sub(self.bytes));
+        findings.is_partial |= part.len() < whole.len();
+        self.bytes += part.len();
+        let text = body.decode(&part.to_bytes()?);
+        let page = if body.role.is_html {
+            PageFacts::of_html(&text)
+        } else {
+            let room = OPENED_FILES.saturating_sub(self.encoded_files.len());
+            self.encoded_files.extend(uuencoded::files(&text, room));
+            PageFacts::of_text(&text)
+        };
+        findings.is_partial |= page.links.len() >= READ_LINKS;
+        self.pages.push(page);
+        Ok(())
+    }
+}
+
+/// Returns a part that mail programs show like a body, though it is none: a text without a name, or XHTML.
+fn as_body(part: &AttachmentPart) -> Option<BodyPart> {
+    let media_type = part.info.content_type.as_str();
+    let is_html = media_type.starts_with("text/") && media_type.contains("html") || media_type == XHTML;
+    let is_nameless = part.info.filename.starts_with("attachment-");
+    let is_shown = media_type == XHTML || (media_type.starts_with("text/") && is_nameless);
+    let (_, charset) = part.info.type_parameters.split_once("charset=").unwrap_or_default();
+    let charset = Some(charset.split(';').next()?.trim_matches([' ', '"']).to_owned()).filter(|name| !name.is_empty());
+    let role = BodyRole { is_html, in_text: true, in_html: true };
+    is_shown.then_some(BodyPart { span: part.span, charset, role })
 }
 
 /// Sums up the facts of all bodies.

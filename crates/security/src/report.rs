@@ -182,7 +182,7 @@ pub struct AnalyzedLink {
 /// An attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyzedFile {
-    /// Its position among the attachments, from 0.
+    /// The position, from 0, of the attachment that it is, or whose message contains it.
     pub index: u32,
     /// Its name.
     pub name: String,

@@ -106,6 +106,8 @@ signs! {
         "A link contains the address of another site, to which it may lead.";
     LinkRunsCode = "link_runs_code", Medium,
         "A link contains a page or a program instead of leading to one.";
+    CodeWithLink = "code_with_link", Medium,
+        "A picture contains a code (QR code) that leads to a site.";
     PasswordField = "password_field", High,
         "The message or a file asks for a password in a form.";
     FormInMessage = "form_in_message", Low,

@@ -67,10 +67,6 @@ fn each_sign_is_found_in_a_message_that_has_it() {
     let hidden = "text that nobody sees ".repeat(30);
     let cases = [
         (AuthenticationFailed, header("dmarc=pass", "dmarc=fail")),
-        (PaddedMessage, header("MIME-Version: 1.0\r\n", &"X: y\r\n".repeat(10_000))),
-        (AmbiguousMessage, header("Subject: Your order", "Subject: Your order\r\nSubject: Your password")),
-        (LookalikeCorrespondent, page("<a href=https://p\u{430}rtner.net/>x</a>")),
-        (KnownName, header("The Shop", "Eve Stone")),
         (LookalikeSender, header("news@shop.example.net", "news@examp1e.org")),
         (SimilarSender, header("news@shop.example.net", "news@example-shop.com")),
         (NameIsAddress, header("The Shop", "\"help@bank.com\"")),
@@ -102,6 +98,67 @@ fn each_sign_is_found_in_a_message_that_has_it() {
         assert!(report.score >= sign.severity().points(), "{}", sign.code());
         assert!(report.reasons.is_sorted_by_key(|reason| std::cmp::Reverse(reason.sign.severity())));
     }
+}
+
+fn codes(report: &SecurityReport) -> Vec<&'static str> {
+    report.reasons.iter().map(|reason| reason.sign.code()).collect()
+}
+
+/// Returns a message that carries another one, so many times.
+fn carrying(depth: usize, inner: &str) -> String {
+    (0..depth).fold(inner.to_owned(), |inner, level| {
+        format!(
+            "{HEADER}Content-Type: multipart/mixed; boundary=c{level}\r\n\r\n--c{level}\r\n\r\nsee below\r\n--c{level}\r\n\
+             Content-Type: text/csv; name=a.csv\r\n\r\nx\r\n--c{level}\r\nContent-Type: message/rfc822\r\n\r\n{inner}\r\n--c{level}--\r\n"
+        )
+    })
+}
+
+#[test]
+fn carried_messages_are_examined_like_the_message() {
+    let inner = message(HEADER, "<a href=https://examp1e.org/>x</a>", ("order.exe", "x"));
+    for depth in 1..=3 {
+        let report = analyzed(carrying(depth, &inner));
+        assert_eq!(codes(&report), ["lookalike_link", "executable_file"], "{depth}");
+        assert!(report.links.iter().any(|link| link.host == "examp1e.org") && !report.is_partial);
+        let nested = report.files.iter().find(|file| file.name == "order.exe").unwrap();
+        assert_eq!((nested.index, nested.executable), (1, true));
+    }
+    let report = analyzed(carrying(4, &inner));
+    assert_eq!((codes(&report), report.is_partial), (vec![], true));
+    let twice = analyzed(carrying(1, &format!("From: c@d.example\r\n{inner}")));
+    assert!(codes(&twice).contains(&"ambiguous_message"));
+}
+
+#[test]
+fn many_carried_messages_have_common_bounds() {
+    let digest = |count: usize| {
+        let part = format!("--d\r\n\r\n{HEADER}\r\nHi\r\n");
+        format!("{HEADER}Content-Type: multipart/digest; boundary=d\r\n\r\n{}--d--\r\n", part.repeat(count))
+    };
+    assert_eq!(analyzed(digest(100)).verdict, Verdict::Clean);
+    assert_eq!(analyzed(digest(101)).verdict, Verdict::Unknown);
+    let long = message(HEADER, &"<p>x</p>".repeat(100_000), FILE);
+    assert_eq!(analyzed(carrying(1, &long)).verdict, Verdict::Clean);
+    let two = analyzed(carrying(1, &carrying(1, &long).replacen("see below", &"<p>x</p>".repeat(100_000), 1)));
+    assert_eq!(two.verdict, Verdict::Unknown);
+}
+
+#[test]
+fn other_texts_that_programs_show_are_read() {
+    let page = "<p>x</p><a href=https://examp1e.org/>y</a>";
+    for media_type in
+        ["application/xhtml+xml", "application/xhtml+xml; name=a.xhtml", "text/x-amp-html", "text/html; name=a.htm"]
+    {
+        let report = analyzed(message(HEADER, PAGE, FILE).replace(
+            "application/octet-stream\r\nContent-Disposition: attachment; filename=\"order.pdf\"\r\n\r\n%PDF-1.4 order",
+            &format!("{media_type}\r\n\r\n{page}"),
+        ));
+        assert_eq!(codes(&report), ["lookalike_link", "remote_images"], "{media_type}");
+    }
+    let encoded = analyzed(format!("{HEADER}\r\nHi\r\nbegin 644 order.pdf.exe\r\n#35J0\r\n`\r\nend\r\n"));
+    assert_eq!(codes(&encoded), ["executable_file", "hidden_extension"]);
+    assert!(encoded.files.is_empty());
 }
 
 #[test]

@@ -7,5 +7,5 @@ mod security;
 
 #[test]
 fn every_seed_keeps_the_rules() {
-    corpus::for_each_seed("security", 5, security::check);
+    corpus::for_each_seed("security", 7, security::check);
 }
