@@ -97,7 +97,7 @@ impl TextLook {
 
     /// Applies a `style` attribute.
     pub(crate) fn apply(&mut self, style: &str) {
-        let style = without_comments(style).to_ascii_lowercase();
+        let style = unescaped(&without_comments(style)).to_ascii_lowercase();
         let mut place = Place::default();
         for (name, value) in style.split(';').filter_map(|one| one.split_once(':')) {
             let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -203,6 +203,19 @@ fn without_comments(style: &str) -> String {
     kept + rest
 }
 
+/// Decodes the notation of characters by their numbers (CSS Syntax, section 4.3.7).
+fn unescaped(style: &str) -> String {
+    let mut pieces = style.split('\\');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.bytes().take(6).take_while(u8::is_ascii_hexdigit).count();
+        let (number, rest) = piece.split_at(digits);
+        plain.extend(u32::from_str_radix(number, 16).ok().and_then(char::from_u32));
+        plain.push_str(if digits > 0 { rest.strip_prefix(' ').unwrap_or(rest) } else { rest });
+    }
+    plain
+}
+
 /// Returns a number and its unit.
 fn length(value: &str) -> Option<(f32, &str)> {
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
@@ -246,6 +259,8 @@ mod tests {
         for style in [
             "DISPLAY : none",
             "display:/* */none !important",
+            "d\\69splay:n\\00006f ne",
+            "displa\\y:none",
             "visibility: hidden",
             "opacity:.0",
             "font-size:0",
