@@ -1,4 +1,4 @@
-//! People that the mailbox exchanges mail with, whom others imitate.
+//! People that the mailbox exchanges mail with. Others imitate them.
 
 use std::collections::{HashMap, HashSet};
 

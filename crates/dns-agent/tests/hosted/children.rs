@@ -92,7 +92,7 @@ async fn garbage_is_no_answer() {
         "\\377\\376",
     ] {
         let message = within(fails(&format!("read job; printf '%b\\n' '{answer}'; exec sleep 1000"))).await;
-        assert!(message.contains("none of its protocol"), "{answer}: {message}");
+        assert!(message.contains("not of its protocol"), "{answer}: {message}");
     }
     let records = "{\"result\":\"records\",\"ttl\":null,\"values\":[]}";
     let message = within(fails(&format!("read job; echo '{records}'; exec sleep 1000"))).await;

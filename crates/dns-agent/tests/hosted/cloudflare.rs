@@ -54,6 +54,11 @@ fn create(state: &mut ProviderState, body: &str) -> FakeAnswer {
             let data = &body["data"];
             format!("{} {} {} {}", data["priority"], data["weight"], data["port"], host(&data["target"]))
         }
+        "TLSA" => {
+            let data = &body["data"];
+            let certificate = text(&data["certificate"]).to_ascii_lowercase();
+            format!("{} {} {} {certificate}", data["usage"], data["selector"], data["matching_type"])
+        }
         "CNAME" => host(&body["content"]),
         _ => text(&body["content"]),
     };
@@ -96,6 +101,12 @@ fn record_json(record: &StoredRecord) -> Value {
             record["content"] = json!(format!("{weight} {port} {target}"));
             record["data"] =
                 json!({"priority": number(priority), "weight": number(weight), "port": number(port), "target": target});
+        }
+        ("TLSA", [usage, selector, matching_type, certificate]) => {
+            let [usage, selector, matching_type] = [usage, selector, matching_type].map(|text| number(text));
+            record["data"] = json!({
+                "usage": usage, "selector": selector, "matching_type": matching_type, "certificate": certificate,
+            });
         }
         _ => {}
     }

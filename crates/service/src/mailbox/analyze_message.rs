@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use mailapi_backend::{FairPermits, FolderScope, MailboxError, OpenedMessage, SearchQuery, Shared};
 use mailapi_model::{Blob, ClientNetwork, Denied, EmailAddress, FolderName, Page, SecurityMark};
-use mailapi_security::{OwnNames, SecurityReport, Severity, Surroundings, analyze};
+use mailapi_security::{Correspondent, KnownNames, SecurityReport, Severity, Surroundings, analyze};
 
 use super::ReadError;
 use crate::cache::EpochCache;
@@ -13,6 +13,12 @@ use crate::{Caller, Service, Unavailable};
 
 /// Messages that are analyzed at once. Each takes up to 32 MiB of memory and one processor for some milliseconds.
 const AT_ONCE: usize = 2;
+
+/// The folder whose messages have recipients that the owner of the mailbox knows. Authors of received ones may be forgers.
+const SENT: &str = "Sent";
+
+/// Sent messages that are read, newest first.
+const READ_SENT: u32 = 200;
 
 /// Matches of the author's address that are looked through for other messages of the author.
 const LOOKED_THROUGH: u32 = 50;
@@ -46,7 +52,7 @@ impl From<MailboxError> for AnalyzeError {
 /// What all analyses share.
 pub(crate) struct Analyses {
     permits: FairPermits<AnalysisClient>,
-    own_names: EpochCache<(), Arc<OwnNames>>,
+    own_names: EpochCache<(), Arc<KnownNames>>,
 }
 
 impl Default for Analyses {
@@ -92,7 +98,8 @@ impl Service {
         let reader = caller.grants.may_read(mailbox)?;
         self.may_analyze()?;
         let address = self.existing(&reader).await?;
-        let mut report = self.analyze_stored(address, folder, uid).await?;
+        let correspondents = self.correspondents(address).await;
+        let mut report = self.analyze_stored(address, folder, uid, correspondents).await?;
         if let Some(author) = report.sender.address.clone() {
             report.note_contact(self.is_first_contact(address, &author, (folder, uid)).await);
         }
@@ -110,7 +117,7 @@ impl Service {
             None => AnalysisClient::Token(caller.token_number()),
         };
         let _permit = self.0.analyses.permits.take(client).await;
-        Ok(self.analyzed(message, None).await?)
+        Ok(self.analyzed(message, None, Vec::new()).await?)
     }
 
     /// Looks for signs of fraud in a message that arrives from outside, in front of which are the results of this server.
@@ -121,7 +128,7 @@ impl Service {
         hostname: &str,
     ) -> Result<SecurityMark, Unavailable> {
         let _permit = self.0.analyses.permits.take(AnalysisClient::Stranger(client.subscriber())).await;
-        Ok(mark_of(&self.analyzed(message, Some(hostname.to_owned())).await?))
+        Ok(mark_of(&self.analyzed(message, Some(hostname.to_owned()), Vec::new()).await?))
     }
 
     /// Looks for signs of fraud in a message that a mailbox received; `None` while the analysis is off.
@@ -134,7 +141,8 @@ impl Service {
         if self.may_analyze().is_err() {
             return Ok(None);
         }
-        Ok(Some(mark_of(&self.analyze_stored(mailbox, folder, uid).await?)))
+        // A list of the sent messages for each that arrives would cost more than the analysis.
+        Ok(Some(mark_of(&self.analyze_stored(mailbox, folder, uid, Vec::new()).await?)))
     }
 
     async fn analyze_stored(
@@ -142,11 +150,12 @@ impl Service {
         mailbox: &EmailAddress,
         folder: &FolderName,
         uid: u32,
+        correspondents: Vec<Correspondent>,
     ) -> Result<SecurityReport, AnalyzeError> {
         let _permit = self.0.analyses.permits.take(AnalysisClient::Mailbox(mailbox.clone())).await;
         let opened = self.0.backend.mailboxes.open_raw(mailbox, folder, uid).await?;
         let message = self.buffered(mailbox, opened).await?;
-        Ok(self.analyzed(message, self.0.settings.results_checker.clone()).await?)
+        Ok(self.analyzed(message, self.0.settings.results_checker.clone(), correspondents).await?)
     }
 
     /// Returns whether the operator has switched the analysis on.
@@ -157,8 +166,13 @@ impl Service {
         if self.0.settings.security_analysis { Ok(()) } else { Err(AnalyzeError::Off) }
     }
 
-    async fn analyzed(&self, message: Blob, own_checker: Option<String>) -> Result<SecurityReport, Unavailable> {
-        let surroundings = Surroundings { own_names: self.own_names().await?, own_checker };
+    async fn analyzed(
+        &self,
+        message: Blob,
+        own_checker: Option<String>,
+        correspondents: Vec<Correspondent>,
+    ) -> Result<SecurityReport, Unavailable> {
+        let surroundings = Surroundings { own_names: self.own_names().await?, own_checker, correspondents };
         let analyzed = tokio::task::spawn_blocking(move || analyze(&message, &surroundings)).await;
         analyzed.map_err(unforeseen)?.map_err(Unavailable::Room)
     }
@@ -172,8 +186,16 @@ impl Service {
         Ok(writer.finish().map_err(|error| Unavailable::Room(error.into()))?)
     }
 
-    async fn own_names(&self) -> Result<Arc<OwnNames>, Unavailable> {
-        let read = async || Ok(Arc::new(OwnNames::of(self.0.store.domains().approved_names().await?)));
+    /// Returns the recipients of what the owner of a mailbox has sent. A mailbox without the folder has none.
+    async fn correspondents(&self, mailbox: &EmailAddress) -> Vec<Correspondent> {
+        let Ok(sent) = SENT.parse::<FolderName>() else { return Vec::new() };
+        let listed = self.0.backend.mailboxes.list(mailbox, &sent, Page::new(READ_SENT, 0)).await;
+        let people = listed.into_iter().flat_map(|listed| listed.items).flat_map(|message| message.to);
+        people.map(|person| Correspondent { name: person.name, address: person.email }).collect()
+    }
+
+    async fn own_names(&self) -> Result<Arc<KnownNames>, Unavailable> {
+        let read = async || Ok(Arc::new(KnownNames::of(self.0.store.domains().approved_names().await?)));
         self.0.analyses.own_names.get_or_read(&self.0.epoch, &(), read).await
     }
 

@@ -186,7 +186,7 @@ struct Link {
 #[derive(Serialize, ToSchema)]
 #[schema(as = SecurityAttachment)]
 struct File {
-    /// Index, used in the download path.
+    /// Index, used in the download path. A file in an attached message has the index of that message.
     index: u32,
     /// File name.
     filename: String,

@@ -77,3 +77,28 @@ async fn honest_mail_is_clean_and_known_people_are_known() {
     let plans = app.get(&bob, "/mailbox/bob@example.org/messages/1/security?folder=Projects/2026").await.json();
     assert_eq!((&plans["sender"]["address"], &plans["sender"]["first_contact"]), (&json!(null), &json!(null)));
 }
+
+#[tokio::test]
+async fn who_imitates_a_correspondent_is_found() {
+    let (app, _, bob) = bobs_mailbox().await;
+    for to in ["Carl Stone <carl@partner.net>", "Ann Lee <ann@example.org>"] {
+        app.append("bob@example.org", "Sent", &format!("From: bob@example.org\nTo: {to}\nSubject: Hi\n\nHello.\n"))
+            .await;
+    }
+    let cases = [
+        ("Carl Stone <carl@partner.net>", None),
+        ("Carl Stone <carl@partners.net>", None),
+        ("Carl Stone <carl@partn\u{435}r.net>", Some("lookalike_correspondent")),
+        ("Ann Lee <ann.lee@mail.example.com>", Some("known_name")),
+        ("Ann Leeds <ann.leeds@mail.example.com>", None),
+    ];
+    for (uid, (from, expected)) in (2..).zip(cases) {
+        app.deliver("bob@example.org", &format!("From: {from}\nSubject: Pay\n\nNow.\n")).await;
+        let path = format!("/mailbox/bob@example.org/messages/{uid}/security");
+        let seen = app.get(&bob, &path).await.json();
+        let codes: Vec<_> =
+            seen["reasons"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
+        let counting: Vec<_> = codes.into_iter().filter(|code| *code != "first_contact").collect();
+        assert_eq!(counting, expected.into_iter().collect::<Vec<_>>(), "{from}: {seen}");
+    }
+}
