@@ -71,7 +71,7 @@ fn put(state: &mut ProviderState, zone: &str, body: &str) -> FakeAnswer {
 /// Returns the canonical form of a value; `None` if it is invalid. Long strings are split.
 fn normal(kind: &str, value: &str) -> Option<String> {
     if kind == "TLSA" {
-        let is_hex = |text: &str| text.len() % 2 == 0 && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+        let is_hex = |text: &str| text.len().is_multiple_of(2) && text.bytes().all(|octet| octet.is_ascii_hexdigit());
         let last = value.split(' ').nth(3).filter(|_| value.split(' ').count() == 4);
         return last.is_some_and(is_hex).then(|| value.to_ascii_lowercase());
     }
