@@ -34,7 +34,7 @@ pub const CARRIED_MESSAGES: usize = 100;
 pub const CODE_IMAGES: usize = 10;
 /// Bytes of such a picture.
 pub const CODE_IMAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Pixels of such a picture, as its header names them.
+/// Pixels of all of them together, as their headers name them. They take a tenth of a second.
 pub const CODE_IMAGE_PIXELS: u64 = 4 * 1024 * 1024;
 /// Bytes that its decoder may take.
 pub const CODE_MEMORY: u64 = 24 * 1024 * 1024;

@@ -14,11 +14,13 @@ use crate::lookalike;
 pub(crate) struct CodeReader {
     /// Pictures that may still be read.
     left: usize,
+    /// Pixels of them.
+    left_pixels: u64,
 }
 
 impl CodeReader {
     pub(crate) const fn new() -> Self {
-        Self { left: CODE_IMAGES }
+        Self { left: CODE_IMAGES, left_pixels: CODE_IMAGE_PIXELS }
     }
 
     /// Returns the addresses in the codes of a file; none if it is no picture, or is beyond the bounds.
@@ -29,17 +31,24 @@ impl CodeReader {
             return Vec::new();
         };
         self.left -= 1;
+        let Some(pixels) = pixels(bytes, format).filter(|pixels| *pixels <= self.left_pixels) else {
+            return Vec::new();
+        };
+        self.left_pixels -= pixels;
         // Decoders of pictures and codes index and multiply much. A panic of theirs on hostile bytes must not end the analysis of
         // the rest, which has no state that it could leave broken.
         catch_unwind(|| read(bytes, format).unwrap_or_default()).unwrap_or_default()
     }
 }
 
+/// Returns the number of pixels that the header names.
+fn pixels(bytes: &[u8], format: ImageFormat) -> Option<u64> {
+    let read = || ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().ok();
+    let (width, height) = catch_unwind(read).ok()??;
+    Some(u64::from(width) * u64::from(height)).filter(|pixels| *pixels > 0)
+}
+
 fn read(bytes: &[u8], format: ImageFormat) -> Option<Vec<String>> {
-    let (width, height) = ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().ok()?;
-    if width == 0 || height == 0 || u64::from(width) * u64::from(height) > CODE_IMAGE_PIXELS {
-        return None;
-    }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = image::Limits::default();
     limits.max_alloc = Some(CODE_MEMORY);
@@ -155,6 +164,12 @@ pub(crate) mod tests {
             assert_eq!(reader.addresses(&code).len(), 1);
         }
         assert!(reader.addresses(&code).is_empty());
+        // Large pictures have fewer pixels left for those behind them.
+        let mut reader = CodeReader::new();
+        let half = written(GrayImage::new(2048, 1025), ImageFormat::Png);
+        assert!(reader.addresses(&half).is_empty() && reader.left_pixels == CODE_IMAGE_PIXELS - 2048 * 1025);
+        assert!(reader.addresses(&half).is_empty() && reader.left_pixels == CODE_IMAGE_PIXELS - 2048 * 1025);
+        assert_eq!(reader.addresses(&code).len(), 1);
         // The header names 60,000 by 60,000 pixels.
         let mut large = code;
         large[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);

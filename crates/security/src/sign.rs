@@ -83,7 +83,7 @@ signs! {
     SimilarSender = "similar_sender", Medium,
         "The author's domain differs from one of your domains by a letter or an added word.";
     LookalikeCorrespondent = "lookalike_correspondent", Medium,
-        "The author's domain or a link looks like the domain of someone you exchange mail with, and is another one.";
+        "The author's domain or a link looks like the domain of someone you have written to, and is another one.";
     KnownName = "known_name", Medium,
         "The author has the name of a colleague, and writes from an address elsewhere.";
     NameIsAddress = "name_is_address", Medium,
