@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use mailapi_model::Blob;
-use mailapi_security::{Correspondent, OwnNames, Surroundings, Verdict, analyze, bounds};
+use mailapi_security::{Correspondent, KnownNames, Surroundings, Verdict, analyze, bounds};
 
 /// Checks that a report is bounded, and that its verdict follows from its signs.
 pub(crate) fn check(input: &[u8]) {
     let own = ["example.org", "company-name.co.uk"].map(|domain| domain.parse().unwrap());
-    let own_names = Arc::new(OwnNames::of(own));
+    let own_names = Arc::new(KnownNames::of(own));
     let person = |name: &str, address: &str| Correspondent { name: name.to_owned(), address: address.to_owned() };
     let surroundings = Surroundings {
         own_names,

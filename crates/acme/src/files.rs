@@ -74,13 +74,8 @@ impl Files {
         Self { certificate: certificate.unwrap_or_default(), ..files }
     }
 
-    #[cfg(test)]
-    pub(crate) fn in_directory(data_dir: &Path, directory_url: &str) -> Self {
-        Self::new(data_dir, directory_url)
-    }
-
     /// Each authority has a directory of its own: another one must not get the account of the first.
-    fn new(data_dir: &Path, directory_url: &str) -> Self {
+    pub(crate) fn new(data_dir: &Path, directory_url: &str) -> Self {
         let url = directory_url.trim_start_matches("https://");
         let name: String = url.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
         let directory = Path::new("acme").join(name.trim_matches(['.', '-']));
@@ -92,7 +87,7 @@ impl Files {
         let failure = self.read(FAILURE)?;
         // A damaged record is like none: the next attempt follows sooner.
         let failure = failure.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        if let Some(pem) = self.read(CERTIFICATE)? {
+        if let Some(pem) = self.certificate()? {
             tls.replace(&pem, &pem)?;
         }
         Ok(failure)

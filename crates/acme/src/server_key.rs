@@ -86,7 +86,7 @@ impl NextKey {
     }
 }
 
-/// Returns the digests of the keys; `None` if there is no certificate yet.
+/// Returns the digests of the keys; `None` before the first certificate.
 pub(crate) fn digests(files: &Files) -> Result<Option<KeyDigests>, AcmeError> {
     let (Some(certificate), Some(next)) = (files.certificate()?, files.stored_next_key()?) else { return Ok(None) };
     let Some(current) = digest_in(&certificate).filter(|current| *current != next.digest()) else { return Ok(None) };
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_next_key_is_safe_after_two_lifetimes_of_answers() {
         let data = tempfile::tempdir().unwrap();
-        let files = Files::in_directory(data.path(), "https://ca.example/dir");
+        let files = Files::new(data.path(), "https://ca.example/dir");
         let mut next = NextKey::default();
         let mut noted = |publication, at| {
             next.note(publication, &files, at);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_key_that_is_in_use_is_never_the_next_one() {
         let data = tempfile::tempdir().unwrap();
-        let files = Files::in_directory(data.path(), "https://ca.example/dir");
+        let files = Files::new(data.path(), "https://ca.example/dir");
         assert_eq!(digests(&files).unwrap(), None);
         let first = files.next_key().unwrap();
         assert_eq!(files.next_key().unwrap().digest(), first.digest());

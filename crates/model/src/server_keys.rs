@@ -16,9 +16,9 @@ pub struct KeyDigests {
 pub enum KeyPublication {
     /// Neither key: a new certificate may have any.
     Absent,
-    /// Every name server answers the next key. A former answer without it is kept elsewhere for up to so many seconds.
+    /// Every name server has the record of the next key.
     Complete {
-        /// The TTL.
+        /// Seconds for which caches may keep an older answer.
         ttl: u32,
     },
     /// Only the key in use is safe: the next one is not published everywhere, or a name server does not answer.

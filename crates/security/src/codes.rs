@@ -23,7 +23,7 @@ impl CodeReader {
         Self { left: CODE_IMAGES, left_pixels: CODE_IMAGE_PIXELS }
     }
 
-    /// Returns the addresses in the codes of a file; none if it is no picture, or is beyond the bounds.
+    /// Returns the addresses in the codes of a picture. Other files, and pictures that exceed the bounds, have none.
     pub(crate) fn addresses(&mut self, bytes: &[u8]) -> Vec<String> {
         let format = image::guess_format(bytes).ok();
         let is_read = matches!(format, Some(ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Gif));

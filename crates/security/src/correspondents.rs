@@ -107,13 +107,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::OwnNames;
+    use crate::KnownNames;
 
     fn surroundings(people: &[(&str, &str)]) -> Surroundings {
         let person =
             |(name, address): &(&str, &str)| Correspondent { name: (*name).into(), address: (*address).into() };
         Surroundings {
-            own_names: Arc::new(OwnNames::of(["example.org".parse().unwrap()])),
+            own_names: Arc::new(KnownNames::of(["example.org".parse().unwrap()])),
             correspondents: people.iter().map(person).collect(),
             ..Surroundings::default()
         }

@@ -123,7 +123,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Notes a file in a text. It is no attachment, so it is not listed.
+    /// Notes a file in a text. The report lists attachments alone.
     fn note_encoded(&mut self, encoded: EncodedFile) {
         let mut file = new_file(0, &encoded.name, "");
         let mut look = self.look(&mut file);

@@ -28,7 +28,7 @@ use mailapi_backend::mime::MessageStructure;
 use mailapi_model::Blob;
 
 pub use correspondents::Correspondent;
-pub use lookalike::{KnownNames, OwnNames};
+pub use lookalike::KnownNames;
 pub use report::{
     AnalyzedFile, AnalyzedLink, AnalyzedSender, ContentFacts, FoundSign, ReadResult, ReadResults, ResultSource,
     SecurityReport, SpamResult, Verdict,
@@ -44,7 +44,7 @@ use report::Findings;
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// The domains of this installation, which others imitate.
-    pub own_names: Arc<OwnNames>,
+    pub own_names: Arc<KnownNames>,
     /// The name by which this installation signs the results of its checks (RFC 8601 section 2.5).
     pub own_checker: Option<String>,
     /// People that the mailbox exchanges mail with, the most important first; at most [`bounds::CORRESPONDENTS`] count.

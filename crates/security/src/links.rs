@@ -134,10 +134,10 @@ mod tests {
 
     use super::*;
     use crate::page::PageFacts;
-    use crate::{Correspondent, OwnNames};
+    use crate::{Correspondent, KnownNames};
 
     fn of(html: &str) -> (Vec<&'static str>, Vec<AnalyzedLink>) {
-        let own_names = Arc::new(OwnNames::of(["example.org".parse().unwrap()]));
+        let own_names = Arc::new(KnownNames::of(["example.org".parse().unwrap()]));
         let partner = Correspondent { name: String::new(), address: "carl@mail.partner.net".to_owned() };
         let surroundings = Surroundings { own_names, correspondents: vec![partner], ..Surroundings::default() };
         let mut findings = Findings::default();

@@ -45,9 +45,6 @@ pub(crate) fn shown(host: &str) -> String {
     idna::domain_to_unicode(host).0
 }
 
-/// The domains of this installation.
-pub type OwnNames = KnownNames;
-
 /// Domains that others imitate, prepared for comparisons. A comparison takes microseconds, whatever their number, but for
 /// names of the same length.
 #[derive(Debug, Clone, Default)]

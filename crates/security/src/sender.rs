@@ -109,10 +109,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Correspondent, OwnNames};
+    use crate::{Correspondent, KnownNames};
 
     fn codes(header: &str) -> Vec<&'static str> {
-        let own_names = Arc::new(OwnNames::of(["example.org".parse().unwrap()]));
+        let own_names = Arc::new(KnownNames::of(["example.org".parse().unwrap()]));
         let person = |name: &str, address: &str| Correspondent { name: name.to_owned(), address: address.to_owned() };
         let correspondents = vec![person("Eve Stone", "eve@example.org"), person("Carl", "carl@partner.net")];
         let surroundings = Surroundings { own_names, correspondents, ..Surroundings::default() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mailapi_model::Blob;
 use mailapi_security::{
-    Correspondent, OwnNames, ResultSource, SecurityReport, SecuritySign, Surroundings, Verdict, analyze,
+    Correspondent, KnownNames, ResultSource, SecurityReport, SecuritySign, Surroundings, Verdict, analyze,
 };
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ const PAGE: &str = "<p>Your order is on its way.</p><div style=\"display:none\">
 
 fn surroundings() -> Surroundings {
     Surroundings {
-        own_names: Arc::new(OwnNames::of(["example.org".parse().unwrap()])),
+        own_names: Arc::new(KnownNames::of(["example.org".parse().unwrap()])),
         own_checker: Some("mx.example.org".to_owned()),
         correspondents: [("Eve Stone", "eve@example.org"), ("Carl", "carl@partner.net")]
             .map(|(name, address)| Correspondent { name: name.to_owned(), address: address.to_owned() })
@@ -104,7 +104,7 @@ fn codes(report: &SecurityReport) -> Vec<&'static str> {
     report.reasons.iter().map(|reason| reason.sign.code()).collect()
 }
 
-/// Returns a message that carries another one, so many times.
+/// Attaches a message to another one, and that to a third, until the chain has this depth.
 fn carrying(depth: usize, inner: &str) -> String {
     (0..depth).fold(inner.to_owned(), |inner, level| {
         format!(
@@ -188,7 +188,7 @@ fn what_was_not_read_is_said() {
 #[test]
 fn a_message_of_many_links_takes_no_longer_than_its_length() {
     let own = (0..5_000).map(|number| format!("company{number:05}.com").parse().unwrap());
-    let surroundings = Surroundings { own_names: Arc::new(OwnNames::of(own)), ..surroundings() };
+    let surroundings = Surroundings { own_names: Arc::new(KnownNames::of(own)), ..surroundings() };
     let links: String = (0..20_000).map(|number| format!("<a href=http://compony{number:05}.com/>x</a>")).collect();
     let deep = "<div style='display:none'>".repeat(20_000) + &"</p>".repeat(20_000);
     let attributes: String = (0..50_000).map(|number| format!(" a{number}=x")).collect();

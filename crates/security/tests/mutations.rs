@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use image::{DynamicImage, GrayImage, ImageFormat, Luma};
 use mailapi_model::Blob;
-use mailapi_security::{Correspondent, OwnNames, SecurityReport, SecuritySign, Severity, Surroundings, analyze};
+use mailapi_security::{Correspondent, KnownNames, SecurityReport, SecuritySign, Severity, Surroundings, analyze};
 
 const HEADER: &str =
     "From: The Shop <news@shop.example.net>\r\nTo: ann@example.org\r\nSubject: Your order\r\nMIME-Version: 1.0\r\n";
@@ -20,7 +20,7 @@ const LEAST_MESSAGES: usize = 20;
 fn report(message: &str) -> SecurityReport {
     let person = |name: &str, address: &str| Correspondent { name: name.to_owned(), address: address.to_owned() };
     let surroundings = Surroundings {
-        own_names: Arc::new(OwnNames::of(["example.org".parse().unwrap()])),
+        own_names: Arc::new(KnownNames::of(["example.org".parse().unwrap()])),
         own_checker: Some("mx.example.org".to_owned()),
         correspondents: vec![person("Eve Stone", "eve@example.org"), person("Carl", "carl@partner.net")],
     };

@@ -20,7 +20,7 @@ const ASKING: Duration = Duration::from_secs(30);
 
 /// The keys of the certificate that the mail ports show.
 pub trait ServerKeys: fmt::Debug + Send + Sync {
-    /// Returns the digests of the keys; `None` while there is no certificate. Blocks while it reads files.
+    /// Returns the digests of the keys; `None` before the first certificate. Blocks on reads of files.
     fn digests(&self) -> Option<KeyDigests>;
 }
 
